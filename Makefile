@@ -1,0 +1,83 @@
+# One way to do each task. A machine needs Python 3.11 or newer (with venv) and make; everything else is locked.
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+BIN := .venv/bin
+PY := $(BIN)/python
+CODE = $(patsubst %/,%,$(sort $(dir $(wildcard streamproc/*.py tests/*.py bench/*.py experiments/*.py))))
+ARGS ?=
+
+# Each is tried, not just looked up: a version manager leaves names on the path that do not run.
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  ARGS="..." is passed on, as in: make test ARGS="-k padding".  PYTHON=... chooses the interpreter.'
+
+.PHONY: run
+run: .venv/installed ## run the built-in example study
+	$(PY) -m streamproc.cli.example $(ARGS)
+
+.PHONY: test
+test: .venv/installed ## run the tests that are quick, and print the branch coverage
+	$(PY) -m pytest --cov --cov-branch --cov-report=term -m "not slow" $(ARGS)
+
+.PHONY: test-all
+test-all: .venv/installed ## run every test, slow ones too
+	$(PY) -m pytest --cov --cov-branch --cov-report=term $(ARGS)
+
+.PHONY: mutation
+mutation: .venv/installed ## break the code on purpose, and see that a test notices each time
+	$(PY) -m tests.mutation.run $(ARGS)
+
+.PHONY: lint
+lint: .venv/installed ## check style, format, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: .venv/installed ## put the code into its format and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: .venv/installed ## measure speed and memory
+	$(PY) -m bench $(ARGS)
+
+.PHONY: experiments
+experiments: .venv/installed ## recompute the tables and figures of the documentation
+	$(PY) -m experiments $(ARGS)
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock" pyproject.toml --all-extras
+
+.PHONY: lock
+lock: ## choose dependencies anew from pyproject.toml (ARGS=--upgrade for the newest)
+	@test -x $(BIN)/uv || { $(MAKE) --no-print-directory .venv/locked; }
+	$(LOCK) --group build $(ARGS) --output-file requirements.lock
+	$(LOCK) --group dev --constraints requirements.lock $(ARGS) --output-file requirements-dev.lock
+
+.PHONY: clean
+clean: ## remove everything that can be made again
+	rm -rf .venv .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Everything in the lock, the build backend too, is checked against its hash; so the project itself needs no isolated build.
+.venv/installed: .venv/locked pyproject.toml
+	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/locked: requirements-dev.lock
+	@python=; for candidate in $(CANDIDATES); do \
+		if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then echo 'No Python 3.11 or newer found (tried: $(CANDIDATES)): install one, or say which: make PYTHON=/path/to/python3' >&2; exit 1; fi; \
+	if ! $$python -c 'import ensurepip, venv' >/dev/null 2>&1; then echo "$$python has no venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; \
+	echo "Installing locked dependencies into .venv with $$($$python --version); about a minute."; \
+	$$python -m venv --clear .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	@touch $@

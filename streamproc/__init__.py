@@ -1,0 +1,1 @@
+"""Continual release of differentially private synthetic data from longitudinal data."""

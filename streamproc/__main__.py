@@ -1,0 +1,5 @@
+"""`python -m streamproc`."""
+
+from streamproc.cli.app import main
+
+main()

@@ -1,0 +1,77 @@
+"""Every error a user can meet, as one tree.
+
+* StreamprocError: carries the exit code of CONTRACT ("What scripts may rely on") and reads as one line
+  * InvalidInput (2): the command, the study or a file is wrong
+    * StudyError: a key of the study file is unknown, missing or out of range
+    * PanelFileError: a panel or release file does not hold what it should
+    * UnsupportedQuery: a release cannot answer this question
+  * Refused (3): going on could break the privacy promise or a released column
+    * BudgetExceeded: a step would cost more than the release may spend
+  * VerificationFailed (4): what was released does not match its digest
+  * BrokerUnavailable (5): the broker cannot be reached or does not allow it
+
+No message carries an individual's id or symbol: a line or a column number says where to look.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class StreamprocError(Exception):
+    """The root: whatever reaches the command line as this ends in one line and `exit_code`."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidInput(StreamprocError):
+    """Something the user wrote is wrong, and the message says what was expected."""
+
+    exit_code = 2
+
+
+class StudyError(InvalidInput):
+    """One key of a study is wrong: which, what came, what is allowed."""
+
+    def __init__(self, key: str, got: object, allowed: str) -> None:
+        self.key = key
+        self.got = got
+        self.allowed = allowed
+        super().__init__(f"{key}: got {got}, allowed: {allowed}")
+
+
+class PanelFileError(InvalidInput):
+    """A panel or release file cannot be used; the message names the file and the line or column."""
+
+
+class UnsupportedQuery(InvalidInput):
+    """A question this release cannot answer, with the reason."""
+
+
+class Refused(StreamprocError):
+    """Stopped because going on could break the privacy promise or a released column."""
+
+    exit_code = 3
+
+
+class BudgetExceeded(Refused):
+    """A step would spend more than the release's share of the budget."""
+
+    def __init__(self, release: str, period: int, spent: float, rho: float) -> None:
+        self.release = release
+        self.period = period
+        self.spent = spent
+        self.rho = rho
+        super().__init__(f"release {release}: period {period} would bring its spending to rho {spent}, above its {rho}")
+
+
+class VerificationFailed(StreamprocError):
+    """What was released does not match what was announced."""
+
+    exit_code = 4
+
+
+class BrokerUnavailable(StreamprocError):
+    """The broker cannot be reached in time, or denies what we need."""
+
+    exit_code = 5

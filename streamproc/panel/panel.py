@@ -1,0 +1,145 @@
+"""The synthetic panel as an analyst holds it: columns that only ever grow, and answers with honest error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamproc.errors import UnsupportedQuery
+from streamproc.panel.accuracy import quantile, ratchet_halfwidth, window_stderr
+from streamproc.panel.query import AtLeast, LastSymbols, Query
+from streamproc.privacy.quantities import FloatArray, IntArray, Period
+from streamproc.study import bin_labels
+from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
+from streamproc.synth.cumulative import estimates
+from streamproc.synth.step import Column, Step
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimated share of the `n` real people, in `[0, 1]` up to noise."""
+
+    query: str
+    period: Period
+    value: float
+    stderr: float
+    """Standard error of the unclamped estimate."""
+    low: float
+    high: float
+    """The interval covers the truth with probability at least `level`."""
+    level: float
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One release, as far as it has been published. It never changes in place; `extended` makes the next one."""
+
+    contract: Contract
+    columns: tuple[Column, ...] = ()
+    """The symbols of every synthetic individual, as alphabet indices, for periods `1..t`."""
+    measurements: tuple[Sequence[IntArray], ...] | None = ()
+    """The noisy measurements of each period, from the ledger; None if only the columns are known."""
+
+    def __post_init__(self) -> None:
+        for column in self.columns:
+            if column.shape != (self.rows,):
+                raise ValueError(f"columns of {self.rows} and {len(column)} synthetic people in one panel")
+            if column.size and int(column.max()) >= len(self.contract.alphabet):
+                raise ValueError(f"a column holds a symbol outside the alphabet of {len(self.contract.alphabet)}")
+
+    @property
+    def rows(self) -> int:
+        """`n*`: synthetic individuals; 0 before the first column."""
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def period(self) -> Period:
+        """The last period released."""
+        return Period(len(self.columns))
+
+    def extended(self, step: Step) -> Panel:
+        """The panel after one more period."""
+        measurements = None if self.measurements is None else (*self.measurements, step.measurements)
+        return replace(self, columns=(*self.columns, *step.columns), measurements=measurements)
+
+    def counts(self, period: int | None = None) -> IntArray:
+        """Synthetic people in each bin (window), or with at least `1..t` ones (cumulative); padding included."""
+        at = self._released(period)
+        if isinstance(self.contract, WindowContract):
+            mechanism = self.contract.mechanism
+            codes = np.zeros(self.rows, dtype=np.int64)
+            for column in self.columns[max(at - mechanism.k, 0) : max(at, mechanism.k)]:
+                codes = codes * mechanism.q + column
+            return np.bincount(codes, minlength=mechanism.bins).astype(np.int64)
+        ones = np.sum(self.columns[:at], axis=0, dtype=np.int64)
+        exact = np.bincount(ones, minlength=at + 1)
+        return np.cumsum(exact[::-1])[::-1][1:].astype(np.int64)
+
+    def bins(self, period: int | None = None) -> dict[str, int]:
+        """`counts` by label."""
+        if isinstance(self.contract, WindowContract):
+            labels = bin_labels(self.contract.alphabet, self.contract.mechanism.k)
+        else:
+            labels = [str(b) for b in range(1, self._released(period) + 1)]
+        return dict(zip(labels, self.counts(period).tolist(), strict=True))
+
+    def fraction(self, query: Query, period: int | None = None, *, level: float = 0.95) -> Answer:
+        """The estimated share of real people for whom `query` holds at `period` (default: the last)."""
+        if not 0 < level < 1:
+            raise UnsupportedQuery(f"{query.name}: a confidence level lies between 0 and 1, got {level}")
+        at = self._released(period)
+        if isinstance(self.contract, WindowContract):
+            if not isinstance(query, LastSymbols):
+                raise UnsupportedQuery(
+                    f"{query.name}: release {self.contract.name} is of kind window, whose synthetic people follow real "
+                    f"ones over {self.contract.mechanism.k} periods only; ask a cumulative release"
+                )
+            weights = query.weights(self.contract, at)
+            return window_answer(self.contract, query.name, weights, self.counts(at), at, level)
+        if not isinstance(query, AtLeast):
+            raise UnsupportedQuery(
+                f"{query.name}: release {self.contract.name} is of kind cumulative and knows only how many ones people "
+                "have had, not when; ask a window release"
+            )
+        return self._at_least(self.contract, query, at, level)
+
+    def _at_least(self, contract: CumulativeContract, query: AtLeast, at: Period, level: float) -> Answer:
+        mechanism, b = contract.mechanism, query.b
+        if not 1 <= b <= mechanism.horizon:
+            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and the horizon {mechanism.horizon}")
+        if b > at:
+            return Answer(query.name, at, 0.0, 0.0, 0.0, 0.0, level)
+        value = float(self.counts(at)[b - 1])
+        sigma = mechanism.variance(b, at) ** 0.5
+        if self.measurements is None:
+            centre, half = value, ratchet_halfwidth(mechanism, b, at, level)
+        else:
+            centre, half = float(self._unclamped(contract, at)[b - 1]), quantile(level) * sigma
+        low, high = min(centre - half, value), max(centre + half, value)
+        n = contract.n
+        return Answer(query.name, at, value / n, sigma / n, low / n, high / n, level)
+
+    def _unclamped(self, contract: CumulativeContract, at: Period) -> FloatArray:
+        assert self.measurements is not None
+        by_weight = [np.concatenate([period[b] for period in self.measurements[b:at]]) for b in range(at)]
+        return estimates(contract.mechanism, tuple(by_weight), at)
+
+    def _released(self, period: int | None) -> Period:
+        at = self.period if period is None else period
+        if not 1 <= at <= self.period:
+            have = f"periods 1..{self.period} are" if self.period else "nothing is"
+            raise UnsupportedQuery(f"release {self.contract.name}: period {at} was asked for, but {have} released so far")
+        return Period(at)
+
+
+def window_answer(
+    contract: WindowContract, name: str, weights: FloatArray, counts: IntArray, period: Period, level: float
+) -> Answer:
+    """Debiased: the padding of each bin is subtracted, and what is left is divided by `n`, not by `n*`."""
+    value = float(weights @ counts) - contract.n_pad * float(weights.sum())
+    stderr = window_stderr(contract.mechanism, weights, period)
+    half = quantile(level) * stderr
+    n = contract.n
+    return Answer(name, period, value / n, stderr / n, (value - half) / n, (value + half) / n, level)

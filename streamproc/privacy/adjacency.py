@@ -1,0 +1,15 @@
+"""Which data sets count as neighbours: the relation every cost in this package is stated under."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Adjacency(Enum):
+    """Two panels of `n` people (`n` public) are neighbours when one person's whole history differs."""
+
+    REPLACE_ONE = "replace-one"
+    """It is replaced by any other history."""
+
+    ZERO_OUT = "zero-out"
+    """It is replaced by "in no bin": the person's contribution to every count becomes zero."""

@@ -1,0 +1,198 @@
+"""The cumulative mechanism: one counter for each weight `b`, and the exact cost of all of them together.
+
+Stream `b` counts the people whose `b`-th one comes now; it starts at period `b` and has `T - b + 1` items. A person whose
+`b`-th one comes at period `i` adds `e_i` to stream `b`; one who never gets there adds nothing. Two histories whose `b`-th
+ones come at `i` and `j` therefore differ, in stream `b`, by a squared distance over noise of
+
+    d_b(i, j) = |C_b (e_i - e_j)|^2 / (2 sigma_b^2),      e_never = 0,
+
+and the pair costs `sum_b d_b(i_b, j_b)`. The `b`-th ones of a history come at strictly increasing periods, and after a
+*never* comes only *never*: so the worst pair is found by a dynamic programme over `b`.
+
+It runs from the last weight to the first, and counts time backwards from the end: state 0 is *never*, state `x` is "the
+one comes `x - 1` periods before the end". "Later, or never" is then simply "a smaller state, or 0 from 0":
+
+    W_b(x, y) = d_b(x, y) + max { W_(b+1)(x', y') : x' < x or x' = x = 0,  y' < y or y' = y = 0 }.
+
+The cost under replace-one is `max W_1(x, y)`, under zero-out `max W_1(x, 0)`. For a Toeplitz counter `d_b` does not depend
+on the horizon in these coordinates, so one run gives the cost of every prefix: that of `t` periods is `max W_1` over states
+up to `t`. Other counters need a run for each prefix that is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import Counter, CounterName, counter
+from streamproc.privacy.exact import sqrt_up
+from streamproc.privacy.quantities import IntArray, Period
+
+Allocation = Literal["equal-max", "cubic"]
+
+_Costs: TypeAlias = npt.NDArray[Any]
+"""Costs as Python integers (fixed point, exact) or as floats (long horizons)."""
+
+_EXACT_HORIZON = 64
+"""Up to this horizon the programme runs on Python integers; above, on floats with a proven bound on their error."""
+
+_FIXED_POINT = 2**320
+"""Unit of the integer programme: rounding each weight up to it moves no float."""
+
+
+@dataclass(frozen=True, eq=False)
+class CumulativeMechanism:
+    """Noise of a cumulative release and what it costs."""
+
+    counter: Counter
+    adjacency: Adjacency
+    sigmas: tuple[float, ...]
+    """Discrete Gaussian parameter of the measurements of stream `b = 1..T`."""
+
+    def __post_init__(self) -> None:
+        if len(self.sigmas) != self.counter.length:
+            raise ValueError(f"need a sigma for each of {self.counter.length} streams, got {len(self.sigmas)}")
+        if not all(sigma > 0 for sigma in self.sigmas):
+            raise ValueError("a cumulative mechanism without noise protects nobody")
+
+    @classmethod
+    def calibrated(
+        cls, *, horizon: int, counter_name: CounterName, allocation: Allocation, adjacency: Adjacency, rho: float
+    ) -> CumulativeMechanism:
+        """The mechanism of the given shape with the least noise whose cost after `horizon` periods is at most `rho`."""
+        counts = counter(counter_name, horizon)
+        shapes = _shapes(counts, allocation)
+        unit = _worst_cost(counts, adjacency, [1 / (2 * shape) for shape in shapes])
+        # The slack covers what rounding the weights up, once more, can add to the cost computed from the sigmas.
+        slack = Fraction(1, 2**100) if horizon <= _EXACT_HORIZON else Fraction(2 * _float_error(horizon))
+        scale = unit * (1 + slack) / Fraction(rho)
+        return cls(counts, adjacency, tuple(sqrt_up(scale * shape) for shape in shapes))
+
+    @property
+    def horizon(self) -> int:
+        """`T`."""
+        return self.counter.length
+
+    def variance(self, weight: int, period: Period) -> float:
+        """Variance of the unclamped estimate of "at least `weight` ones by `period`", in people squared."""
+        return float(self.sigmas[weight - 1] ** 2 * self._gains[period - weight])
+
+    @cached_property
+    def largest_variances(self) -> tuple[float, ...]:
+        """For each weight, the largest variance of its unclamped estimate over all periods."""
+        largest = np.maximum.accumulate(self._gains)
+        return tuple(float(sigma**2 * largest[self.horizon - b]) for b, sigma in enumerate(self.sigmas, start=1))
+
+    def cost(self, period: Period) -> Fraction:
+        """The cost of everything measured in periods `1..period` for the worst pair of histories, never too low."""
+        if not 0 <= period <= self.horizon:
+            raise ValueError(f"period {period} is outside 0..{self.horizon}")
+        if period == 0:
+            return Fraction(0)
+        if self.counter.is_toeplitz:
+            return self._prefix_costs[period - 1]
+        if period not in self._known_costs:
+            self._known_costs[period] = _worst_cost(self.counter, self.adjacency, self._weights[:period])
+        return self._known_costs[period]
+
+    @cached_property
+    def _gains(self) -> npt.NDArray[np.float64]:
+        return self.counter.gains()
+
+    @cached_property
+    def _weights(self) -> list[Fraction]:
+        return [1 / (2 * Fraction(sigma) ** 2) for sigma in self.sigmas]
+
+    @cached_property
+    def _prefix_costs(self) -> list[Fraction]:
+        return _worst_costs(self.counter, self.adjacency, self._weights)
+
+    @cached_property
+    def _known_costs(self) -> dict[Period, Fraction]:
+        return {}
+
+
+def _shapes(counts: Counter, allocation: Allocation) -> list[Fraction]:
+    """`sigma_b^2` up to a common factor, for `b = 1..T`."""
+    lengths = range(counts.length, 0, -1)
+    if allocation == "equal-max":
+        largest = np.maximum.accumulate(counts.gains())
+        return [1 / Fraction(float(largest[length - 1])) for length in lengths]
+    return [Fraction(counts.largest_column(length), max(math.ceil(math.log2(length)), 1) ** 3) for length in lengths]
+
+
+def _worst_cost(counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction]) -> Fraction:
+    """The cost after `len(weights)` periods; `weights[b-1]` is `1 / (2 sigma_b^2)`."""
+    return _worst_costs(counts, adjacency, weights)[-1]
+
+
+def _worst_costs(counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction]) -> list[Fraction]:
+    """`max W_1` over states up to `t`, for `t = 1..len(weights)`. Only the last is a cost unless the counter is Toeplitz."""
+    horizon = len(weights)
+    exact = horizon <= _EXACT_HORIZON
+    numbers: list[Any] = [math.ceil(w * _FIXED_POINT) for w in weights] if exact else [float(w) for w in weights]
+    distances = _distances(counts, horizon)
+    if adjacency is Adjacency.ZERO_OUT:
+        distances = (distance[:, 0] for distance in distances)
+    worst: _Costs = np.zeros((1,) if adjacency is Adjacency.ZERO_OUT else (1, 1), dtype=object if exact else float)
+    for distance, number in zip(distances, reversed(numbers), strict=True):
+        worst = _one_weight_earlier(worst, (distance.astype(object) if exact else distance) * number)
+    unit = Fraction(1, _FIXED_POINT) if exact else 1 + Fraction(_float_error(horizon))
+    return [Fraction(worst[t] if worst.ndim == 1 else worst[t, t]) * unit for t in range(1, horizon + 1)]
+
+
+def _one_weight_earlier(worst: _Costs, here: _Costs) -> _Costs:
+    """From the running maximum of `W_(b+1)` and `d_b`, one state larger, to the running maximum of `W_b`."""
+    if here.ndim == 1:
+        here[1:] += worst
+        return np.maximum.accumulate(here)
+    here[1:, 1:] += worst
+    here[0, 1:] += worst[0]
+    here[1:, 0] += worst[:, 0]
+    np.maximum.accumulate(here, axis=0, out=here)
+    return np.maximum.accumulate(here, axis=1, out=here)
+
+
+def _distances(counts: Counter, horizon: int) -> Iterator[IntArray]:
+    """`|C (e_x - e_y)|^2` by states `(x, y)`, for streams of length 1, 2, ..., `horizon`."""
+    if counts.is_toeplitz:
+        widest = _between_states(_toeplitz_gram(counts.matrix[:horizon, 0]))
+        yield from (widest[: length + 1, : length + 1] for length in range(1, horizon + 1))
+        return
+    gram = np.zeros((horizon, horizon), dtype=np.int64)
+    for length in range(1, horizon + 1):
+        for row in counts.matrix[counts.rows_at(length), :length]:
+            start = int(np.argmax(row != 0))
+            gram[start:length, start:length] += np.outer(row[start:], row[start:])
+        yield _between_states(gram[:length, :length][::-1, ::-1])
+
+
+def _between_states(gram: IntArray) -> IntArray:
+    """Squared distances between columns from their Gram matrix, newest item first, with *never* (zero) put in front."""
+    states = np.pad(gram, (1, 0))
+    norms = np.diagonal(states)
+    return norms[:, None] + norms[None, :] - 2 * states
+
+
+def _toeplitz_gram(column: IntArray) -> IntArray:
+    """`C^T C` of the lower triangular Toeplitz matrix with this first column, newest item first.
+
+    Items of ages `p <= r` share the rows since the younger came: `G(p, r) = G(p-1, r-1) + c_p c_r`.
+    """
+    gram = np.outer(column, column)
+    for age in range(1, len(column)):
+        gram[age, age:] += gram[age - 1, age - 1 : -1]
+    return np.triu(gram) + np.triu(gram, 1).T
+
+
+def _float_error(horizon: int) -> float:
+    """A bound on the relative error of the float programme: `T` additions and one product of rounded positive numbers."""
+    return (2 * horizon + 8) * 2.0**-53

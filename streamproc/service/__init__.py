@@ -1,0 +1,1 @@
+"""Work that needs processes, a network or a clock around the pure core."""

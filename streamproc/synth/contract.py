@@ -1,0 +1,158 @@
+"""A release's public contract: all an analyst needs besides the columns, none of it a function of private data.
+
+(Without a roster `n` is the number of people who reported in period 1; DESIGN and docs/privacy.md say what that means.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from streamproc.errors import StudyError
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName, counter
+from streamproc.privacy.cumulative import CumulativeMechanism
+from streamproc.privacy.odometer import split_budget
+from streamproc.privacy.quantities import Rho
+from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.study import CumulativeRelease, Study, WindowRelease
+from streamproc.synth.padding import padding
+
+MAX_ROWS = 2**31 - 1
+"""More synthetic people than this are refused: a row number must fit everywhere it is used."""
+
+MAX_NUMERATOR = 2**62
+"""Nothing computed from counts may come near the 64-bit limit, at which the noise mechanism would saturate silently."""
+
+ONES = ("0", "1")
+"""The alphabet of a cumulative release's columns."""
+
+
+@dataclass(frozen=True)
+class WindowContract:
+    """What is public about a window release."""
+
+    name: str
+    alphabet: tuple[str, ...]
+    n: int
+    n_pad: int
+    rho: Rho
+    mechanism: WindowMechanism
+    insecure: bool
+
+    kind: Literal["window"] = "window"
+
+    @property
+    def expected_rows(self) -> int:
+        """`n + m n_pad`: under `contrast` the number of synthetic people, under `histogram` its expectation."""
+        return self.n + self.mechanism.bins * self.n_pad
+
+    @property
+    def n_star(self) -> int | None:
+        """Synthetic people, where that is known before the first report."""
+        return self.expected_rows if self.mechanism.measure == "contrast" else None
+
+
+@dataclass(frozen=True)
+class CumulativeContract:
+    """What is public about a cumulative release."""
+
+    name: str
+    alphabet: tuple[str, ...]
+    event: tuple[str, ...]
+    n: int
+    rho: Rho
+    mechanism: CumulativeMechanism
+    insecure: bool
+
+    kind: Literal["cumulative"] = "cumulative"
+
+    @property
+    def n_star(self) -> int:
+        """Synthetic people: as many as real ones."""
+        return self.n
+
+
+Contract: TypeAlias = WindowContract | CumulativeContract
+
+
+def contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
+    """The contract of every release of a study over `n` people, in the order of the study file."""
+    budgets = split_budget(study.privacy.budget, [release.share for release in study.releases])
+    made: dict[str, Contract] = {}
+    for release, rho in zip(study.releases, budgets, strict=True):
+        make = _window if isinstance(release, WindowRelease) else _cumulative
+        made[release.name] = make(study, release, n, rho, insecure)  # type: ignore[arg-type]
+    return made
+
+
+def _window(study: Study, release: WindowRelease, n: int, rho: Rho, insecure: bool) -> WindowContract:
+    mechanism = WindowMechanism.calibrated(
+        q=study.q,
+        k=release.k,
+        horizon=study.horizon,
+        measure=release.measure,
+        adjacency=study.privacy.adjacency,
+        rho=rho,
+    )
+    contract = WindowContract(release.name, study.alphabet, n, padding(mechanism, release.beta), rho, mechanism, insecure)
+    most = min(MAX_ROWS, MAX_NUMERATOR // mechanism.bins**2)
+    if contract.expected_rows > most:
+        got = f"{release.k}, with which the release needs {contract.expected_rows:.3g} synthetic people"
+        raise StudyError(f"release.{release.name}.k", got, f"at most {most:.3g}: a smaller k or a larger budget")
+    return contract
+
+
+def _cumulative(study: Study, release: CumulativeRelease, n: int, rho: Rho, insecure: bool) -> CumulativeContract:
+    mechanism = CumulativeMechanism.calibrated(
+        horizon=study.horizon,
+        counter_name=release.counter,
+        allocation=release.allocation,
+        adjacency=study.privacy.adjacency,
+        rho=rho,
+    )
+    return CumulativeContract(release.name, ONES, release.event, n, rho, mechanism, insecure)
+
+
+def contract_to_dict(contract: Contract) -> dict[str, Any]:
+    """Plain values, for JSON, MessagePack and a Parquet file's metadata."""
+    shared = {
+        "kind": contract.kind,
+        "release": contract.name,
+        "alphabet": list(contract.alphabet),
+        "n": contract.n,
+        "rho": contract.rho,
+        "adjacency": contract.mechanism.adjacency.value,
+        "horizon": contract.mechanism.horizon,
+        "insecure": contract.insecure,
+    }
+    if isinstance(contract, WindowContract):
+        window = contract.mechanism
+        return shared | {
+            "k": window.k,
+            "measure": window.measure,
+            "n_pad": contract.n_pad,
+            "sigma_first": window.sigma_first,
+            "sigma_later": window.sigma_later,
+        }
+    return shared | {
+        "event": list(contract.event),
+        "counter": contract.mechanism.counter.name,
+        "sigmas": list(contract.mechanism.sigmas),
+    }
+
+
+def contract_from_dict(values: dict[str, Any]) -> Contract:
+    """The contract that `contract_to_dict` wrote."""
+    adjacency = Adjacency(values["adjacency"])
+    alphabet, horizon = tuple(values["alphabet"]), int(values["horizon"])
+    n, rho, insecure = int(values["n"]), Rho(values["rho"]), bool(values["insecure"])
+    if values["kind"] == "window":
+        measure: Measure = values["measure"]
+        window = WindowMechanism(
+            len(alphabet), values["k"], horizon, measure, adjacency, values["sigma_first"], values["sigma_later"]
+        )
+        return WindowContract(values["release"], alphabet, n, values["n_pad"], rho, window, insecure)
+    name: CounterName = values["counter"]
+    cumulative = CumulativeMechanism(counter(name, horizon), adjacency, tuple(values["sigmas"]))
+    return CumulativeContract(values["release"], alphabet, tuple(values["event"]), n, rho, cumulative, insecure)

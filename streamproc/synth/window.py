@@ -1,0 +1,121 @@
+"""Synthesis of a window release: the synthetic panel whose last `k` columns match a noisy histogram.
+
+A window is coded as a number in base `q`, its oldest symbol the most significant. A row whose window is `c` has the
+overlap `c mod q^(k-1)`; appending symbol `a` gives `overlap * q + a`. The rows of an overlap are a group, and its total was
+fixed by what was released before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamproc.privacy.entropy import Draw
+from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.window import WindowMechanism
+from streamproc.synth.clamping import clamp_groups
+from streamproc.synth.contract import WindowContract
+from streamproc.synth.rounding import round_groups
+from streamproc.synth.rows import Codes, assign_symbols, narrowest, shuffled_rows
+from streamproc.synth.step import Column, Step
+
+
+@dataclass(frozen=True, eq=False)
+class WindowState:
+    """What synthesis must remember between periods; it never changes in place."""
+
+    period: Period
+    windows: Codes
+    """Each synthetic row's current window; empty until the first `k` periods are over."""
+    counts: IntArray
+    """How many rows have each window."""
+
+    @classmethod
+    def initial(cls, mechanism: WindowMechanism) -> WindowState:
+        """Before period 1."""
+        none = np.zeros(0, dtype=narrowest(mechanism.bins))
+        return cls(Period(0), none, np.zeros(mechanism.bins, dtype=np.int64))
+
+
+def step_window(contract: WindowContract, state: WindowState, tally: IntArray, draw: Draw) -> tuple[WindowState, Step]:
+    """One period: `tally` holds the exact count of each window (all zero while windows are incomplete)."""
+    mechanism = contract.mechanism
+    period = Period(state.period + 1)
+    _check_tally(contract, period, tally)
+    if period < mechanism.k:
+        nothing = Step(period, (), (), np.zeros(0, dtype=np.int64), 0)
+        return WindowState(period, state.windows, state.counts), nothing
+    if period == mechanism.k:
+        return _first_step(contract, period, tally, draw)
+    return _later_step(contract, state, period, tally, draw)
+
+
+def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw: Draw) -> tuple[WindowState, Step]:
+    mechanism, rng = contract.mechanism, draw.choices()
+    if mechanism.measure == "contrast":
+        totals = np.array([contract.expected_rows])
+        noisy = draw.gaussian(contrasts(tally[None, :]).ravel(), mechanism.sigma_first)
+        rounded = _from_contrasts(noisy[None, :], totals, rng)
+    else:
+        noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_first)
+        totals = np.maximum(noisy.sum(keepdims=True), 0)
+        rounded = noisy[None, :]
+    counts, clamped = clamp_groups(rounded, totals, rng)
+    windows = shuffled_rows(counts[0], rng)
+    columns = [_symbol_at(windows, mechanism, place) for place in range(mechanism.k)]
+    return WindowState(period, windows, counts[0]), Step(period, columns, (noisy,), counts[0], clamped)
+
+
+def _later_step(
+    contract: WindowContract, state: WindowState, period: Period, tally: IntArray, draw: Draw
+) -> tuple[WindowState, Step]:
+    mechanism, rng = contract.mechanism, draw.choices()
+    q, overlaps = mechanism.q, mechanism.bins // mechanism.q
+    totals = state.counts.reshape(q, overlaps).sum(axis=0)
+    by_overlap = tally.reshape(overlaps, q)
+    if mechanism.measure == "contrast":
+        noisy = draw.gaussian(contrasts(by_overlap).ravel(), mechanism.sigma_later)
+        rounded = _from_contrasts(noisy.reshape(overlaps, q), totals, rng)
+    else:
+        noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_later)
+        rounded = _from_histogram(noisy.reshape(overlaps, q), totals, rng)
+    counts, clamped = clamp_groups(rounded, totals, rng)
+    groups = state.windows % overlaps
+    symbols = assign_symbols(groups, counts, rng)
+    groups *= q
+    groups += symbols
+    return WindowState(period, groups, counts.ravel()), Step(period, (symbols,), (noisy,), counts.ravel(), clamped)
+
+
+def contrasts(groups: IntArray) -> IntArray:
+    """`u_a = g C_a - sum_b C_b` in each row of `g` bins."""
+    differences: IntArray = groups.shape[1] * groups - groups.sum(axis=1, keepdims=True)
+    return differences
+
+
+def _from_contrasts(noisy: IntArray, totals: IntArray, rng: np.random.Generator) -> IntArray:
+    """Counts `(total + y_a - mean(y)) / g` in each row, rounded: numerators over `g^2`."""
+    g = noisy.shape[1]
+    numerators = g * (totals[:, None] + noisy) - noisy.sum(axis=1, keepdims=True)
+    return round_groups(numerators, g * g, rng)
+
+
+def _from_histogram(noisy: IntArray, totals: IntArray, rng: np.random.Generator) -> IntArray:
+    """Counts `y_a + (total - sum y) / g` in each row, rounded: numerators over `g`."""
+    g = noisy.shape[1]
+    return round_groups(g * noisy + totals[:, None] - noisy.sum(axis=1, keepdims=True), g, rng)
+
+
+def _symbol_at(windows: Codes, mechanism: WindowMechanism, place: int) -> Column:
+    """The symbol at `place` (0 is the oldest) of every window."""
+    lookup = np.arange(mechanism.bins) // mechanism.q ** (mechanism.k - 1 - place) % mechanism.q
+    column: Column = lookup.astype(np.uint8)[windows]
+    return column
+
+
+def _check_tally(contract: WindowContract, period: Period, tally: IntArray) -> None:
+    mechanism = contract.mechanism
+    people = contract.n if period >= mechanism.k else 0
+    if tally.shape != (mechanism.bins,) or (tally < 0).any() or int(tally.sum()) != people:
+        raise ValueError(f"a tally of release {contract.name} needs {mechanism.bins} counts that add up to n")

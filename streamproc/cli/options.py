@@ -1,0 +1,22 @@
+"""Arguments and options that mean the same in every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+study_argument = click.argument("study_path", metavar="STUDY", type=click.Path(path_type=Path))
+"""The study file, as a Path; `read_study` refuses one that cannot be read."""
+
+panel_argument = click.argument("panel_path", metavar="PANEL", type=click.Path(path_type=Path))
+"""A panel file, as a Path."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Make the run repeatable. It then protects nobody, and whatever it writes says so (insecure).",
+)

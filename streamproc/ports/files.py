@@ -1,0 +1,115 @@
+"""The files of CONTRACT: studies, panels and releases. Every mistake in one is a one-line InvalidInput.
+
+No message quotes a panel: it names the line and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.errors import InvalidInput
+from streamproc.ports.atomic import replacing
+from streamproc.ports.cells import Cells, Layout, display, refuse
+from streamproc.ports.panel_csv import read_csv, release_csv
+from streamproc.ports.panel_parquet import read_parquet, write_parquet
+from streamproc.study import Histories, Study, parse_study
+
+_PARQUET = (".parquet", ".pq")
+_CSV = (".csv", ".gz")
+
+
+def read_study(path: str | Path) -> Study:
+    """The study in a TOML file."""
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{display(path)}: expected text in UTF-8, but byte {error.start} is not") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{display(path)}: cannot be read: {_why(error)}") from None
+    return parse_study(text)
+
+
+def read_panel(path: str | Path, study: Study) -> Histories:
+    """What a panel file says people reported: `individual,1,...,T`, a row per person, an empty cell if missing."""
+    path = Path(path)
+    cells = _read(path, Layout("individual", study.alphabet, study.horizon, gaps=True))
+    _check_ids(path, cells)
+    expected = study.population.size
+    if expected is not None and expected != len(cells.first):
+        refuse(path, f"people in it: {len(cells.first)}, but the study's population.size is {expected}")
+    return Histories(tuple(cells.first), cells.codes)
+
+
+def _check_ids(path: Path, cells: Cells) -> None:
+    if "" in cells.first:
+        refuse(path, f"line {cells.lines[cells.first.index('')]}, column 1: expected an id, but the cell is empty")
+    if len(set(cells.first)) < len(cells.first):
+        seen: dict[str, int] = {}
+        for line, name in zip(cells.lines, cells.first, strict=True):
+            if name in seen:
+                refuse(path, f"line {line}, column 1: the id of line {seen[name]} again; expected each id once")
+            seen[name] = line
+
+
+def read_release(path: str | Path, alphabet: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """The columns of a release file, (rows, t) alphabet indices. A cumulative release has the alphabet `("0", "1")`."""
+    path = Path(path)
+    cells = _read(path, Layout("synthetic", tuple(alphabet), None, gaps=False))
+    numbers = list(map(str, range(len(cells.first))))
+    if cells.first != numbers:
+        row = next(row for row, name in enumerate(cells.first) if name != numbers[row])
+        refuse(path, f"line {cells.lines[row]}, column 1: expected the number of the row, {row}")
+    return cells.codes.astype(np.uint8)
+
+
+def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+    """Write `columns`, (rows, t) alphabet indices, as `synthetic,1,...,t`. The file appears whole or not at all."""
+    _check_columns(columns, alphabet)
+    with _writing(Path(path)) as file:
+        for piece in release_csv(columns, alphabet):
+            file.write(piece)
+
+
+def write_release_parquet(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+    """The same as Parquet."""
+    _check_columns(columns, alphabet)
+    with _writing(Path(path)) as file:
+        write_parquet(Path(path), file, columns, alphabet)
+
+
+def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+    if columns.ndim != 2 or not columns.size or columns.dtype != np.uint8 or columns.max() >= len(alphabet):
+        raise InvalidInput(f"a release: expected a (rows, periods) array of uint8 below {len(alphabet)}")
+
+
+def _read(path: Path, layout: Layout) -> Cells:
+    suffix = path.suffix.lower()
+    if suffix not in _PARQUET + _CSV:
+        refuse(path, "expected a name that ends in .csv, .csv.gz or .parquet")
+    try:
+        file = path.open("rb")
+    except (OSError, ValueError) as error:
+        refuse(path, f"cannot be read: {_why(error)}")
+    with file:
+        return (read_parquet if suffix in _PARQUET else read_csv)(path, file, layout)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with replacing(path) as file:
+            yield file
+    except OSError as error:
+        refuse(path, f"cannot be written: {_why(error)}")
+
+
+def _why(error: OSError | ValueError) -> str:
+    """The system's reason. A ValueError is a NUL in the name."""
+    return (error.strerror if isinstance(error, OSError) else None) or "no such file"

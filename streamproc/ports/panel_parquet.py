@@ -1,0 +1,77 @@
+"""Panels and releases as Parquet. pyarrow is an extra, so it is imported when a file is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.ports.cells import FOREIGN, Cells, Layout, refuse
+from streamproc.study.histories import MISSING
+
+
+def _pyarrow(path: Path) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError:
+        refuse(path, "Parquet needs pyarrow: pip install streamproc[frames]")
+    return pyarrow
+
+
+def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
+    """The cells of `file`; messages count its rows as lines, as if below a header in line 1."""
+    pa = _pyarrow(path)
+    try:
+        table = pa.parquet.ParquetFile(file).read()
+    except (pa.ArrowException, OSError, ValueError):
+        refuse(path, "expected a whole Parquet file")
+    layout.check_header(path, table.column_names)
+    if table.num_rows == 0:
+        refuse(path, "line 2: expected at least one row after the header")
+    lines = range(2, table.num_rows + 2)
+    # By position: names may repeat only in files the header check has refused.
+    first = _strings(pa, path, table, 0)
+    if first.null_count:
+        refuse(path, f"line {lines[int(np.argmax(np.asarray(first.is_null())))]}, column 1: expected an id")
+    symbols = pa.array([*layout.alphabet, ""])
+    codes = np.empty((table.num_rows, table.num_columns - 1), np.int8)
+    for period in range(1, table.num_columns):
+        column = _strings(pa, path, table, period)
+        found = pa.compute.fill_null(pa.compute.index_in(column, value_set=symbols), FOREIGN)
+        indices = np.asarray(found)
+        empty = np.asarray(column.is_null()) | (indices == len(layout.alphabet))
+        codes[:, period - 1] = np.where(empty, MISSING, indices)
+    layout.check_codes(path, codes, lines)
+    try:
+        return Cells(first.to_pylist(), codes, lines)
+    except UnicodeDecodeError:
+        refuse(path, "column 1: expected text in UTF-8")
+
+
+def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:
+    """A column as strings: of strings or integers, plain or as a dictionary, or of nothing but nulls."""
+    column = table.column(place)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if not any(fits(kind) for fits in (*texts, pa.types.is_integer, pa.types.is_null)):
+        refuse(path, f"column {place + 1}: expected strings or integers, but its type is {kind}")
+    return column.cast(pa.string())
+
+
+def write_parquet(path: Path, file: BinaryIO, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+    """A release: `synthetic` as integers from 0, every period as a dictionary of the alphabet's symbols."""
+    pa = _pyarrow(path)
+    rows, periods = columns.shape
+    symbols = pa.array(list(alphabet), pa.string())
+    data = {"synthetic": pa.array(np.arange(rows))}
+    for period in range(periods):
+        indices = pa.array(columns[:, period].astype(np.int8))
+        data[str(period + 1)] = pa.DictionaryArray.from_arrays(indices, symbols)
+    pa.parquet.write_table(pa.table(data), file)

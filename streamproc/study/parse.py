@@ -1,0 +1,155 @@
+"""From the text of a study file to a `Study`. The values check themselves; here is only the shape of the file."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import UTC, datetime
+from decimal import Decimal, DecimalException
+from fractions import Fraction
+from typing import Any
+
+from streamproc.errors import StudyError
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.study.broker import Broker
+from streamproc.study.budget import Privacy
+from streamproc.study.checks import check_alphabet, check_choice, check_name, shown
+from streamproc.study.population import Missing, Population
+from streamproc.study.release import (
+    CumulativeRelease,
+    Release,
+    WindowRelease,
+    check_release_name,
+    share_the_rest,
+)
+from streamproc.study.schedule import Schedule, span_of
+from streamproc.study.tables import Table
+from streamproc.study.values import Study
+
+_OF_EVERY_RELEASE = ("name", "kind", "share")
+_OF_KIND = {
+    "window": ("k", "measure", "beta"),
+    "cumulative": ("counter", "allocation", "event"),
+}
+
+
+def parse_study(text: str) -> Study:
+    """The study that `text`, in TOML, describes. A mistake raises one StudyError, one line that names the key."""
+    file = Table("", _toml(text))
+    file.only(("study", "population", "privacy", "release", "broker", "schedule"))
+    head = file.table("study")
+    head.only(("name", "alphabet", "horizon"))
+    # Defaults below depend on these two, so they are checked before the study is made.
+    name, alphabet = head.get("name"), head.words("alphabet")
+    check_name(head.key("name"), name)
+    check_alphabet(head.key("alphabet"), alphabet)
+    return Study(
+        name=name,
+        alphabet=alphabet,
+        horizon=head.get("horizon"),
+        population=_population(file.table("population"), alphabet),
+        privacy=_privacy(file.table("privacy")),
+        releases=_releases(file.get("release"), alphabet),
+        broker=_broker(file.table("broker"), name),
+        schedule=_schedule(file.table("schedule")) if "schedule" in file.items else None,
+    )
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        reason = " ".join(str(error).split())[:150]
+        raise StudyError("study file", f"what is not TOML: {reason}", "a file in TOML") from None
+    except (ValueError, DecimalException, RecursionError):
+        # What TOML allows and Python does not: integers of over 4300 digits, endless exponents, endless nesting.
+        raise StudyError("study file", "a number or a nesting without end", "values of a usual size") from None
+
+
+def _population(table: Table, alphabet: tuple[str, ...]) -> Population:
+    table.only(("size", "roster", "missing", "initial", "duplicates"))
+    return Population(
+        size=table.get("size"),
+        roster=table.get("roster"),
+        missing=_missing(table.key("missing"), table.get("missing", "carry")),
+        initial=table.get("initial", alphabet[0]),
+        duplicates=table.get("duplicates", "first"),
+    )
+
+
+def _missing(key: str, text: object) -> Missing:
+    if text == "carry":
+        return Missing()
+    if isinstance(text, str) and text.startswith("fill:"):
+        return Missing(fill=text.removeprefix("fill:"))
+    raise StudyError(key, shown(text), '"carry", "fill:SYMBOL"')
+
+
+def _privacy(table: Table) -> Privacy:
+    table.only(("rho", "epsilon", "delta", "adjacency"))
+    adjacency = table.get("adjacency", Adjacency.REPLACE_ONE.value)
+    check_choice(table.key("adjacency"), adjacency, [relation.value for relation in Adjacency])
+    return Privacy(
+        rho=table.real("rho"),
+        epsilon=table.real("epsilon"),
+        delta=table.real("delta", 1e-6),
+        adjacency=Adjacency(adjacency),
+    )
+
+
+def _releases(found: object, alphabet: tuple[str, ...]) -> tuple[Release, ...]:
+    if not (isinstance(found, list) and found and all(isinstance(items, dict) for items in found)):
+        raise StudyError("release", shown(found), "one or more tables, [[release]]")
+    tables = [_release_table(items, place) for place, items in enumerate(found, start=1)]
+    releases = [_release(table, alphabet) for table in tables]
+    return share_the_rest(releases, {place for place, table in enumerate(tables) if "share" not in table.items})
+
+
+def _release_table(items: dict[str, Any], place: int) -> Table:
+    """A release goes by its name; by its place in the file, from 1, only where the name itself is wrong."""
+    nameless = Table(f"release[{place}]", items)
+    check_release_name(nameless.key("name"), nameless.get("name"))
+    return Table(f"release.{items['name']}", items)
+
+
+def _release(table: Table, alphabet: tuple[str, ...]) -> Release:
+    # A misspelt `kind` is better called unknown than missing.
+    table.only((*_OF_EVERY_RELEASE, *(key for keys in _OF_KIND.values() for key in keys)))
+    kind = table.get("kind")
+    check_choice(table.key("kind"), kind, _OF_KIND)
+    table.only((*_OF_EVERY_RELEASE, *_OF_KIND[kind]), f" in a {kind} release")
+    share = table.exact("share") if "share" in table.items else Fraction(1)
+    if kind == "window":
+        return WindowRelease(
+            name=table.get("name"),
+            k=table.get("k"),
+            measure=table.get("measure", "contrast"),
+            beta=table.real("beta", 0.05),
+            share=share,
+        )
+    return CumulativeRelease(
+        name=table.get("name"),
+        event=(alphabet[1],) if "event" not in table.items and len(alphabet) == 2 else table.words("event"),
+        counter=table.get("counter", "sqrt"),
+        allocation=table.get("allocation", "equal-max"),
+        share=share,
+    )
+
+
+def _broker(table: Table, study: str) -> Broker:
+    table.only(("url", "partitions"))
+    return Broker(url=table.get("url", f"embedded:{study}"), partitions=table.get("partitions", 4))
+
+
+def _schedule(table: Table) -> Schedule:
+    table.only(("start", "every", "grace"))
+    start, every = table.get("start"), table.get("every")
+    if isinstance(start, datetime) and start.tzinfo is not None:
+        try:
+            start = start.astimezone(UTC)
+        except OverflowError:
+            raise StudyError(table.key("start"), start.isoformat(), "a time within the years 1 to 9999") from None
+    return Schedule(
+        start=start,
+        every=every if every == "month" else span_of(table.key("every"), every),
+        grace=span_of(table.key("grace"), table.get("grace", "0s")),
+    )

@@ -1,0 +1,83 @@
+"""When periods end, by the calendar. Nothing here reads a clock."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Literal
+
+from streamproc.errors import StudyError
+from streamproc.study.checks import shown
+
+Every = timedelta | Literal["month"]
+
+_LONGEST = timedelta(days=3660)
+_SPAN = re.compile(r"([0-9]{1,7})([smhdw])")
+_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_WORDS = {"minute": "m", "hour": "h", "day": "d", "week": "w"}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Period `t` ends at `start + t * every`; its cut follows `grace` later."""
+
+    start: datetime
+    """When period 1 begins, in UTC."""
+    every: Every
+    """Length of a period; "month" is a calendar month."""
+    grace: timedelta = timedelta(0)
+    """How long after its end a period still takes reports."""
+
+    def __post_init__(self) -> None:
+        _check_start(self.start)
+        if self.every != "month":
+            _check_span("schedule.every", self.every, timedelta(seconds=1))
+        _check_span("schedule.grace", self.grace, timedelta(0))
+
+    def end_of(self, period: int) -> datetime:
+        """When `period` ends, in UTC, without grace; `end_of(0)` is the start.
+
+        A month that lacks the day of `start` ends on its last day, and the next one is not moved by that.
+        """
+        if isinstance(self.every, timedelta):
+            return self.start + period * self.every
+        years, month = divmod(self.start.month - 1 + period, 12)
+        year = self.start.year + years
+        if year > 9999:
+            raise OverflowError("the calendar ends with the year 9999")
+        day = min(self.start.day, monthrange(year, month + 1)[1])
+        return self.start.replace(year=year, month=month + 1, day=day)
+
+    def cut_of(self, period: int) -> datetime:
+        """When `period` is to be closed, in UTC: its end plus grace."""
+        return self.end_of(period) + self.grace
+
+
+def _check_start(value: object) -> None:
+    if not (isinstance(value, datetime) and value.utcoffset() == timedelta(0)):
+        got = value.isoformat() if isinstance(value, date | time) else shown(value)
+        raise StudyError("schedule.start", got, "a time with its zone, such as 2026-01-01T00:00:00Z")
+
+
+def _check_span(key: str, value: object, shortest: timedelta) -> None:
+    if not (isinstance(value, timedelta) and shortest <= value <= _LONGEST):
+        got = str(value) if isinstance(value, timedelta) else shown(value)
+        raise StudyError(key, got, f"a length from {shortest.seconds}s to {_LONGEST.days}d")
+
+
+def span_of(key: str, text: object) -> timedelta:
+    """A length of time as a study file writes it: `90s`, `5m`, `1h`, `2d`, `1w`, `hour`, `day`, `week`."""
+    if isinstance(text, str):
+        found = _SPAN.fullmatch(f"1{_WORDS[text]}" if text in _WORDS else text)
+        if found:
+            return int(found[1]) * _UNITS[found[2]]
+    words = ', "month"' if key == "schedule.every" else ""
+    raise StudyError(key, shown(text), f'a length of time such as "90s", "5m", "1h", "day", "week"{words}')

@@ -1,0 +1,53 @@
+"""Whatever is wrong with a study or a panel, the steward reads one line that says where, and nobody's data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamproc.errors import PanelFileError, StudyError
+from streamproc.ports.files import read_panel
+from streamproc.study import parse_study
+from tests.bad_input import BAD_PANELS, BAD_STUDIES, GOOD_STUDY, PANEL_STUDY, SECRETS
+
+
+def test_the_study_the_bad_ones_are_made_from_is_good() -> None:
+    assert parse_study(GOOD_STUDY).name == "poverty"
+
+
+@pytest.mark.parametrize(("text", "key"), [row[1:] for row in BAD_STUDIES], ids=[row[0] for row in BAD_STUDIES])
+def test_a_bad_study_is_refused_in_one_line_that_names_the_key(text: str, key: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse_study(text)
+    message = str(caught.value)
+    exact = not key.endswith("hhh")
+    assert caught.value.key == key if exact else caught.value.key.startswith(key)
+    assert message.startswith(key)
+    assert len(message.splitlines()) == 1
+    assert message.isprintable()
+    assert len(message) < 300
+    assert "secret" not in message
+
+
+@pytest.mark.parametrize(("name", "content", "where"), [row[1:] for row in BAD_PANELS], ids=[row[0] for row in BAD_PANELS])
+def test_a_bad_panel_is_refused_in_one_line_that_quotes_nobody(
+    tmp_path: Path, name: str, content: bytes, where: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(PanelFileError) as caught:
+        read_panel(path, parse_study(PANEL_STUDY))
+    message = str(caught.value)
+    assert where in message.removeprefix(f"{path}:")
+    assert message.startswith(f"{path}: ")
+    assert len(message.splitlines()) == 1
+    assert not any(secret in message for secret in SECRETS)
+    # A traceback must not quote the file either.
+    assert caught.value.__suppress_context__
+
+
+def test_every_bad_input_has_its_own_label() -> None:
+    for table in (BAD_STUDIES, BAD_PANELS):
+        labels = [row[0] for row in table]
+        assert len(set(labels)) == len(labels)

@@ -1,0 +1,200 @@
+"""The `Log` port: partitioned, append-only topics with transactions. Kafka, the embedded log and the simulated one implement it.
+
+What every implementation promises, and the conformance suite checks:
+
+- Offsets of a partition grow; a record once readable never changes or moves.
+- `append` returns when the record is durable, and appends it once even if the acknowledgement had to be retried.
+- A committed reader sees nothing of an open or aborted transaction; its position still passes over them.
+- `end_offset` is the high watermark: the offset after the last durable record, of open transactions too.
+- `fence` makes every older transactor of the same id unable to commit, and ends its open transaction.
+- Nothing creates a topic but `create_topic`.
+
+Errors
+
+* LogError: the call did not do what it should
+  * LogUnavailable: nothing was done, trying again later may help
+  * OutcomeUnknown: it may or may not have happened; look before doing anything else
+    * Fenced: another transactor of this id took over, or the transaction timed out
+  * NotAllowed: the broker denies it (exit 5)
+  * NoSuchTopic: the topic does not exist
+  * OffsetLost: the offset asked for is not in the log: it starts later or ends earlier
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NewType, Protocol, Self
+
+from streamproc.errors import BrokerUnavailable, StreamprocError
+
+Offset = NewType("Offset", int)
+"""A position in one partition of one topic."""
+
+
+class LogError(StreamprocError):
+    """A call on the log did not do what it should."""
+
+    exit_code = 5
+
+
+class LogUnavailable(LogError, BrokerUnavailable):
+    """The broker cannot be reached now; nothing was done."""
+
+
+class OutcomeUnknown(LogError):
+    """The call may or may not have taken effect."""
+
+
+class Fenced(OutcomeUnknown):
+    """A newer transactor has the same id, or the transaction timed out."""
+
+
+class NotAllowed(LogError, BrokerUnavailable):
+    """The broker denies this to us; waiting will not help."""
+
+
+class NoSuchTopic(LogError):
+    """The topic does not exist."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(f"topic {topic} does not exist")
+
+
+class OffsetLost(LogError):
+    """The log does not hold the offset asked for."""
+
+    def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
+        self.topic, self.partition, self.offset, self.start, self.end = topic, partition, offset, start, end
+        super().__init__(f"{topic}/{partition}: offset {offset} is not in the log, which holds {start}..{end}")
+
+
+class Record(Protocol):
+    """One record as read; implementations may hand out their client's own objects."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """How a topic must be set up; compared as a whole, so that a difference can be shown."""
+
+    partitions: int
+    retention_ms: int = -1
+    """-1 keeps records for ever."""
+    replication: int = 1
+    min_insync_replicas: int = 1
+    cleanup_policy: str = "delete"
+    retention_bytes: int = -1
+    unclean_leader_election: bool = False
+
+
+class Reader(Protocol):
+    """Reads one partition from an offset on."""
+
+    @property
+    def position(self) -> Offset:
+        """The next offset to be read. It passes over transaction markers and aborted records, also when idle."""
+        ...
+
+    async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
+        """The next records in order; empty if none came within `timeout` seconds. Raises OffsetLost, NotAllowed, LogUnavailable."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Transactor(Protocol):
+    """Appends to several topics atomically, and makes sure nobody older can."""
+
+    async def fence(self) -> None:
+        """Take over the id. Afterwards an older transactor's `commit` raises Fenced and its open transaction is aborted."""
+        ...
+
+    async def begin(self) -> None: ...
+
+    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+        """Append within the open transaction; returns when this record is acknowledged."""
+        ...
+
+    async def commit(self) -> None: ...
+
+    async def abort(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Membership(Protocol):
+    """Which partitions this process should gather; changes as other members come and go."""
+
+    async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
+        """The current assignment; waits up to `timeout` seconds for a change, then answers with what it is."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Log(Protocol):
+    """A connection to a log. Entering it connects."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def topics(self) -> Mapping[str, int]:
+        """Every topic there is, with its number of partitions. Creates nothing."""
+        ...
+
+    async def settings_of(self, topic: str) -> TopicSettings:
+        """How a topic is set up. Raises NoSuchTopic."""
+        ...
+
+    async def create_topic(self, topic: str, settings: TopicSettings) -> None:
+        """Create it; already there is fine and changes nothing."""
+        ...
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete it; already gone is fine."""
+        ...
+
+    async def start_offset(self, topic: str, partition: int) -> Offset:
+        """The oldest offset still in the log."""
+        ...
+
+    async def end_offset(self, topic: str, partition: int) -> Offset:
+        """The high watermark."""
+        ...
+
+    async def stable_offset(self, topic: str, partition: int) -> Offset:
+        """Where the oldest open transaction begins, or the high watermark if there is none."""
+        ...
+
+    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+        """Append one record durably; raises OutcomeUnknown if it cannot be told whether it was."""
+        ...
+
+    async def append_many(
+        self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]
+    ) -> Sequence[Offset]:
+        """Append `(key, value)` records in order, as fast as the log can."""
+        ...
+
+    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> Reader:
+        """A reader from `offset` on; `committed=False` also sees open and aborted transactions."""
+        ...
+
+    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> Transactor:
+        """A transactor that has not fenced anybody yet; a transaction open for longer than `timeout` seconds is aborted."""
+        ...
+
+    async def membership(self, group: str, topic: str) -> Membership:
+        """Join the group that shares the partitions of `topic`."""
+        ...

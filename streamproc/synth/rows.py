@@ -30,6 +30,16 @@ def narrowest(states: int) -> type[np.uint8] | type[np.uint16]:
     return np.uint8 if states <= 1 << 8 else np.uint16
 
 
+def newest(windows: Codes, states: int) -> Codes:
+    """`windows mod states`: each window's newest symbols, as many as `states` codes can tell apart.
+
+    By division, because NumPy divides small integers by a constant ten times as fast as it takes their remainder.
+    """
+    multiples = windows // states
+    multiples *= states
+    return np.subtract(windows, multiples, out=multiples)
+
+
 def shuffled_rows(counts: IntArray, rng: np.random.Generator) -> Codes:
     """`counts[c]` rows of each code `c`, in random order."""
     return assign_symbols(np.zeros(int(counts.sum()), dtype=np.uint8), counts[None, :], rng)
@@ -126,4 +136,5 @@ def _receivers(givers: IntArray, lacking: IntArray, q: int) -> IntArray:
     """For each giver, named by its group in ascending order, a lacking cell of the same group, each as often as it lacks."""
     cells = np.repeat(np.arange(len(lacking)), lacking)
     first = np.searchsorted(cells, givers * q)
-    return cells[first + _rank_within(givers)]
+    receivers: IntArray = cells[first + _rank_within(givers)]
+    return receivers

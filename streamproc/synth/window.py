@@ -17,7 +17,7 @@ from streamproc.privacy.window import WindowMechanism
 from streamproc.synth.clamping import clamp_groups
 from streamproc.synth.contract import WindowContract
 from streamproc.synth.rounding import round_groups
-from streamproc.synth.rows import Codes, assign_symbols, narrowest, shuffled_rows
+from streamproc.synth.rows import Codes, assign_symbols, narrowest, newest, shuffled_rows
 from streamproc.synth.step import Column, Step
 
 
@@ -63,7 +63,7 @@ def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw:
         rounded = noisy[None, :]
     counts, clamped = clamp_groups(rounded, totals, rng)
     windows = shuffled_rows(counts[0], rng)
-    columns = [_symbol_at(windows, mechanism, place) for place in range(mechanism.k)]
+    columns = _columns_of(windows, mechanism)
     return WindowState(period, windows, counts[0]), Step(period, columns, (noisy,), counts[0], clamped)
 
 
@@ -81,7 +81,7 @@ def _later_step(
         noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_later)
         rounded = _from_histogram(noisy.reshape(overlaps, q), totals, rng)
     counts, clamped = clamp_groups(rounded, totals, rng)
-    groups = state.windows % overlaps
+    groups = newest(state.windows, overlaps)
     symbols = assign_symbols(groups, counts, rng)
     groups *= q
     groups += symbols
@@ -107,11 +107,13 @@ def _from_histogram(noisy: IntArray, totals: IntArray, rng: np.random.Generator)
     return round_groups(g * noisy + totals[:, None] - noisy.sum(axis=1, keepdims=True), g, rng)
 
 
-def _symbol_at(windows: Codes, mechanism: WindowMechanism, place: int) -> Column:
-    """The symbol at `place` (0 is the oldest) of every window."""
-    lookup = np.arange(mechanism.bins) // mechanism.q ** (mechanism.k - 1 - place) % mechanism.q
-    column: Column = lookup.astype(np.uint8)[windows]
-    return column
+def _columns_of(windows: Codes, mechanism: WindowMechanism) -> list[Column]:
+    """The `k` symbols of every window, oldest first."""
+    columns: list[Column] = []
+    for _ in range(mechanism.k):
+        columns.append(newest(windows, mechanism.q).astype(np.uint8, copy=False))
+        windows = windows // mechanism.q
+    return columns[::-1]
 
 
 def _check_tally(contract: WindowContract, period: Period, tally: IntArray) -> None:

@@ -15,13 +15,17 @@ No message carries an individual's id or symbol: a line or a column number says 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class StreamprocError(Exception):
     """The root: whatever reaches the command line as this ends in one line and `exit_code`."""
 
     exit_code: ClassVar[int] = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes whole, whatever the arguments of a subclass are."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class InvalidInput(StreamprocError):

@@ -72,7 +72,7 @@ def read_release(path: str | Path, alphabet: Sequence[str]) -> npt.NDArray[np.ui
 def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
     """Write `columns`, (rows, t) alphabet indices, as `synthetic,1,...,t`. The file appears whole or not at all."""
     _check_columns(columns, alphabet)
-    with _writing(Path(path)) as file:
+    with writing(Path(path)) as file:
         for piece in release_csv(columns, alphabet):
             file.write(piece)
 
@@ -80,12 +80,13 @@ def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet
 def write_release_parquet(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
     """The same as Parquet."""
     _check_columns(columns, alphabet)
-    with _writing(Path(path)) as file:
+    with writing(Path(path)) as file:
         write_parquet(Path(path), file, columns, alphabet)
 
 
 def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
-    if columns.ndim != 2 or not columns.size or columns.dtype != np.uint8 or columns.max() >= len(alphabet):
+    # No rows is possible: a histogram's noise may leave no synthetic people.
+    if columns.ndim != 2 or not columns.shape[1] or columns.dtype != np.uint8 or (columns >= len(alphabet)).any():
         raise InvalidInput(f"a release: expected a (rows, periods) array of uint8 below {len(alphabet)}")
 
 
@@ -102,9 +103,10 @@ def _read(path: Path, layout: Layout) -> Cells:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[BinaryIO]:
+def writing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """`replacing`, where a failure to write is the user's to mend."""
     try:
-        with replacing(path) as file:
+        with replacing(path, mode) as file:
             yield file
     except OSError as error:
         refuse(path, f"cannot be written: {_why(error)}")

@@ -1,0 +1,87 @@
+"""`streamproc replay`: a whole study over a panel file, once or many times, without a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from streamproc.cli.options import json_option, panel_argument, seed_option, study_argument
+from streamproc.cli.progress import progress
+from streamproc.cli.replay_report import show_report
+from streamproc.ports.entropy import SeededEntropy, SystemEntropy
+from streamproc.ports.files import read_panel, read_study
+from streamproc.ports.results import ERRORS, json_text, results_folder, write_results, writing_errors
+from streamproc.replay import Replayed, replay_study, tallies_of
+from streamproc.replay.errors_table import questions_of
+from streamproc.replay.examine import Examine, Score
+from streamproc.replay.study import Tallies
+from streamproc.replay.summary import summary_of
+from streamproc.service.repeat import repeat_study
+from streamproc.study import Study
+from streamproc.synth.contract import Contract, contracts
+
+MAX_RUNS = 1_000_000
+
+
+@click.command()
+@study_argument
+@panel_argument
+@click.option(
+    "--out", "folder", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder for the results."
+)
+@click.option(
+    "--repeat",
+    "runs",
+    metavar="N",
+    type=click.IntRange(1, MAX_RUNS),
+    help="Release N times over, on all cores, and write how far every answer is from the truth to DIR/errors.csv: private.",
+)
+@seed_option
+@json_option
+def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, seed: int | None, as_json: bool) -> None:
+    """Release a whole study over a panel file.
+
+    Writes DIR/<release>.csv, the synthetic panels, and DIR/summary.json, what they hold and cost. PANEL is CSV or Parquet
+    with header individual,1,...,T.
+    """
+    study = read_study(study_path)
+    histories = read_panel(panel_path, study)
+    promised = contracts(study, histories.people, insecure=seed is not None)
+    tallies = tallies_of(study, histories.filled(study))
+    results_folder(folder, promised, inputs=(study_path, panel_path))
+    scores: Mapping[str, Score] | None = None
+    if runs is None:
+        replayed = _once(study, promised, tallies, seed)
+    else:
+        replayed, scores = _repeated(study, promised, tallies, seed, runs, folder)
+    summary = summary_of(replayed)
+    written = write_results(folder, replayed.panels, summary)
+    if as_json:
+        click.echo(json_text(summary), nl=False)
+    else:
+        show_report(summary, written, scores, folder / ERRORS)
+
+
+def _once(study: Study, promised: Mapping[str, Contract], tallies: Tallies, seed: int | None) -> Replayed:
+    entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
+    with progress("periods", study.horizon) as advance:
+        return replay_study(study, promised, tallies, entropy, lambda period, synthesis, steps: advance())
+
+
+def _repeated(
+    study: Study, promised: Mapping[str, Contract], tallies: Tallies, seed: int | None, runs: int, folder: Path
+) -> tuple[Replayed, Mapping[str, Score]]:
+    """Run 0, and the scores of all runs together; rows of `errors.csv` are written as they come."""
+    examine = Examine({name: questions_of(contract, tallies) for name, contract in promised.items()})
+    scores = dict.fromkeys(promised, Score())
+    first: Replayed | None = None
+    with writing_errors(folder) as file, progress("runs", runs) as advance:
+        for examined in repeat_study(study, promised, tallies, examine, runs, seed):
+            file.write(examined.rows)
+            scores = {name: score + examined.scores[name] for name, score in scores.items()}
+            first = first or examined.replayed
+            advance()
+    assert first is not None
+    return first, scores

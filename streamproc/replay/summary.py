@@ -1,0 +1,109 @@
+"""The content of `summary.json`: what a study released and what it cost. Everything in it is public."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.replay.study import Replayed
+from streamproc.study import bin_labels
+from streamproc.synth.contract import Contract, WindowContract
+from streamproc.synth.step import Step
+
+
+class PeriodSummary(TypedDict):
+    """One period at which a release released something."""
+
+    period: int
+    rho_spent: float
+    """Running total of the release."""
+    clamped: int
+    """How many counts of this period had to be moved to what is possible."""
+    bins: dict[str, int]
+    """Released counts, padding included: by window, or by the least number of ones."""
+
+
+class ReleaseSummary(TypedDict):
+    """One release."""
+
+    kind: Literal["window", "cumulative"]
+    rho: float
+    rho_spent: float
+    n_star: int
+    """Synthetic people."""
+    n_pad: int
+    """Fake people in each bin."""
+    variance: float | list[float]
+    """Noise variance of a bin's count, in people squared, without rounding; or for each weight the largest over time."""
+    clamped: int
+    """Over all periods."""
+    periods: list[PeriodSummary]
+
+
+class Summary(TypedDict):
+    """A finished study."""
+
+    study: str
+    n: int
+    rho: float
+    """The study's budget, in zCDP under `adjacency`."""
+    rho_spent: float
+    adjacency: str
+    epsilon: float
+    """What `rho` means at `delta`, under the same adjacency."""
+    delta: float
+    insecure: bool
+    """True if the noise came from a seed: such a release protects nobody."""
+    releases: dict[str, ReleaseSummary]
+
+
+def summary_of(replayed: Replayed) -> Summary:
+    """What `replay` says about a finished study. Numbers are as computed, not rounded."""
+    privacy = replayed.study.privacy
+    contracts = replayed.synthesis.contracts
+    any_contract = next(iter(contracts.values()))
+    return {
+        "study": replayed.study.name,
+        "n": any_contract.n,
+        "rho": privacy.budget,
+        "rho_spent": replayed.synthesis.spent,
+        "adjacency": privacy.adjacency.value,
+        "epsilon": epsilon_of_rho(privacy.budget, privacy.delta),
+        "delta": privacy.delta,
+        "insecure": any_contract.insecure,
+        "releases": {name: _release(contract, replayed) for name, contract in contracts.items()},
+    }
+
+
+def _release(contract: Contract, replayed: Replayed) -> ReleaseSummary:
+    steps = [period[contract.name] for period in replayed.steps]
+    spent = replayed.spent[contract.name]
+    labels = _labels(contract)
+    return {
+        "kind": contract.kind,
+        "rho": contract.rho,
+        "rho_spent": spent[-1],
+        "n_star": replayed.panels[contract.name].rows,
+        "n_pad": contract.n_pad if isinstance(contract, WindowContract) else 0,
+        "variance": _variance(contract),
+        "clamped": sum(step.clamped for step in steps),
+        "periods": [_period(step, rho_spent, labels) for step, rho_spent in zip(steps, spent, strict=True) if step.columns],
+    }
+
+
+def _period(step: Step, rho_spent: float, labels: list[str]) -> PeriodSummary:
+    # At period t a cumulative release has counts for the first t of its labels only.
+    bins = dict(zip(labels, step.bins.tolist(), strict=False))
+    return {"period": step.period, "rho_spent": rho_spent, "clamped": step.clamped, "bins": bins}
+
+
+def _labels(contract: Contract) -> list[str]:
+    if isinstance(contract, WindowContract):
+        return bin_labels(contract.alphabet, contract.mechanism.k)
+    return [str(b) for b in range(1, contract.mechanism.horizon + 1)]
+
+
+def _variance(contract: Contract) -> float | list[float]:
+    if isinstance(contract, WindowContract):
+        return contract.mechanism.bin_variance
+    return list(contract.mechanism.largest_variances)

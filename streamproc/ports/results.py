@@ -33,6 +33,8 @@ def results_folder(folder: Path, releases: Collection[str], inputs: Collection[P
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+    except FileExistsError:
+        raise InvalidInput(f"{display(folder)}: expected a folder to write to, but it is a file") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a name the system allows"
         raise InvalidInput(f"{display(folder)}: expected a folder to write to: {why}") from None

@@ -39,7 +39,7 @@ def repeat_study(
     pool = ProcessPoolExecutor(workers, context, _prepare, (study, contracts, tallies, ask, seed))
     try:
         # Few runs in a chunk: results come steadily, and an interrupt need not wait long for those under way.
-        chunk = max(1, min(8, runs // (16 * workers)))
+        chunk = max(1, min(4, runs // (16 * workers)))
         yield from pool.map(cast(Callable[[int], Outcome], _run), range(runs), chunksize=chunk)
     except BrokenProcessPool:
         raise StreamprocError("a worker process was ended from outside: is there enough memory for every core?") from None

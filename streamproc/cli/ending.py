@@ -1,0 +1,78 @@
+"""How every command ends: with its exit code, and on error with one line on standard error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from streamproc.errors import StreamprocError
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def run_to_its_end(command: click.Command, name: str) -> NoReturn:
+    """Run `command` with the arguments of this process, and exit.
+
+    With STREAMPROC_DEBUG=1 an error that is a bug shows its traceback instead of a line.
+    """
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code = command.main(prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+    except StreamprocError as error:
+        code = error.exit_code
+        _complain(str(error))
+    except click.ClickException as error:
+        code = 2
+        _complain(_with_hint(error))
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+        _complain("interrupted")
+    except BrokenPipeError:
+        code = _reader_is_gone()
+    except Exception as error:
+        if os.environ.get("STREAMPROC_DEBUG") == "1":
+            raise
+        code = 1
+        _complain(_unexpected(error))
+    sys.exit(code)
+
+
+def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+    """End like any command that fails, so that files half written are removed and workers ended."""
+    sys.exit(128 + number)
+
+
+def _complain(message: str) -> None:
+    print(f"streamproc: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _with_hint(error: click.ClickException) -> str:
+    message = error.format_message().removesuffix(".")
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message}: try '{error.ctx.command_path} --help'"
+    return message
+
+
+def _reader_is_gone() -> int:
+    """Whoever read our output has seen enough; Python must not try to write the rest of it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _unexpected(error: Exception) -> str:
+    """Where it happened, but not what the exception says: that may quote somebody's data."""
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, OSError) and error.strerror:
+        return f"the system refused: {error.strerror}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE in Path(frame.filename).parents]
+    where = f" in {Path(frames[-1].filename).relative_to(_PACKAGE.parent)}, line {frames[-1].lineno}" if frames else ""
+    return f"this is a bug ({type(error).__name__}{where}): please report it with what STREAMPROC_DEBUG=1 shows"

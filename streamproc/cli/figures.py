@@ -1,0 +1,10 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Context, Decimal
+
+
+def rounded_up(cost: float, digits: int = 4) -> str:
+    """A cost to so many significant digits, never shown smaller than it is."""
+    return f"{Decimal(repr(cost)).normalize(Context(prec=digits, rounding=ROUND_CEILING)):f}"

@@ -1,1 +1,73 @@
-"""Continual release of differentially private synthetic data from longitudinal data."""
+"""Continual release of differentially private synthetic data from longitudinal data.
+
+    study = streamproc.read_study("poverty.toml")
+    histories = streamproc.read_panel("people.csv", study)
+    contracts = streamproc.contracts(study, histories.people, insecure=False)
+    tallies = streamproc.tallies_of(study, histories.filled(study))
+    replayed = streamproc.replay_study(study, contracts, tallies, streamproc.SystemEntropy())
+
+    panel = replayed.panels["quarterly"]
+    panel.fraction(streamproc.count_of(["1"], at_least=2, of=3))
+    streamproc.save_panel(panel, "quarterly.parquet")
+
+Names are imported when they are first used: importing the package costs nothing, and its pure parts stay pure.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamproc.errors import StreamprocError as StreamprocError
+    from streamproc.panel import Answer as Answer
+    from streamproc.panel import AtLeast as AtLeast
+    from streamproc.panel import LastSymbols as LastSymbols
+    from streamproc.panel import Panel as Panel
+    from streamproc.panel import Query as Query
+    from streamproc.panel import count_of as count_of
+    from streamproc.panel import exactly as exactly
+    from streamproc.panel import in_a_row as in_a_row
+    from streamproc.ports.entropy import SeededEntropy as SeededEntropy
+    from streamproc.ports.entropy import SystemEntropy as SystemEntropy
+    from streamproc.ports.files import read_panel as read_panel
+    from streamproc.ports.files import read_study as read_study
+    from streamproc.ports.panel_files import load_panel as load_panel
+    from streamproc.ports.panel_files import save_panel as save_panel
+    from streamproc.replay import Replayed as Replayed
+    from streamproc.replay import replay_study as replay_study
+    from streamproc.replay import tallies_of as tallies_of
+    from streamproc.study import Histories as Histories
+    from streamproc.study import Study as Study
+    from streamproc.study import parse_study as parse_study
+    from streamproc.synth.contract import Contract as Contract
+    from streamproc.synth.contract import contracts as contracts
+
+_HOMES = {
+    "streamproc.errors": ["StreamprocError"],
+    "streamproc.panel": ["Answer", "AtLeast", "LastSymbols", "Panel", "Query", "count_of", "exactly", "in_a_row"],
+    "streamproc.ports.entropy": ["SeededEntropy", "SystemEntropy"],
+    "streamproc.ports.files": ["read_panel", "read_study"],
+    "streamproc.ports.panel_files": ["load_panel", "save_panel"],
+    "streamproc.replay": ["Replayed", "replay_study", "tallies_of"],
+    "streamproc.study": ["Histories", "Study", "parse_study"],
+    "streamproc.synth.contract": ["Contract", "contracts"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+if not TYPE_CHECKING:  # or a misspelt name would pass for one of unknown type
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name from where it lives, and keep it."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -67,6 +67,8 @@ def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, le
     those that could have pushed it there, `(b', t')` with `b' <= b` and `b' <= t' <= t - (b - b')`. A union bound over their
     number, and 1/2 for rounding.
     """
-    spans = [(earlier, time) for earlier in range(1, b + 1) for time in range(earlier, period - (b - earlier) + 1)]
-    widest = max(mechanism.variance(earlier, Period(time)) for earlier, time in spans) ** 0.5
-    return float(NormalDist().inv_cdf(1 - (1 - level) / 2 / len(spans)) * widest + 0.5)
+    # A variance is that of the stream's noise times a gain that depends on the lag `t' - b'` alone.
+    lags = range(period - b + 1)
+    noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
+    widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
+    return float(NormalDist().inv_cdf(1 - (1 - level) / 2 / (b * len(lags))) * widest + 0.5)

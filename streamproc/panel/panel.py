@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from streamproc.study import bin_labels
 from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
 from streamproc.synth.cumulative import estimates
 from streamproc.synth.step import Column, Step
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,34 @@ class Panel:
                 "have had, not when; ask a window release"
             )
         return self._at_least(self.contract, query, at, level)
+
+    def to_arrow(self) -> pa.Table:
+        """Columns `synthetic,1,...,t`, symbols as dictionaries; the contract and the measurements travel in the schema."""
+        from streamproc.panel.frames import panel_to_arrow
+
+        return panel_to_arrow(self)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table, contract: Contract | None = None) -> Panel:
+        """The panel of `to_arrow`; a table from elsewhere needs the contract."""
+        from streamproc.panel.frames import panel_from_arrow
+
+        return panel_from_arrow(table, contract)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Columns `synthetic,1,...,t`, symbols as categories; the contract and the measurements stay behind."""
+        from streamproc.panel.frames import panel_to_pandas
+
+        return panel_to_pandas(self)
+
+    @classmethod
+    def from_pandas(
+        cls, frame: pd.DataFrame, contract: Contract, measurements: tuple[Sequence[IntArray], ...] | None = None
+    ) -> Panel:
+        """The panel of `to_pandas`, with the release's contract and, for the narrowest intervals, its measurements."""
+        from streamproc.panel.frames import panel_from_pandas
+
+        return panel_from_pandas(frame, contract, measurements)
 
     def _at_least(self, contract: CumulativeContract, query: AtLeast, at: Period, level: float) -> Answer:
         mechanism, b = contract.mechanism, query.b

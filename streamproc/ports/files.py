@@ -91,15 +91,25 @@ def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> N
 
 
 def _read(path: Path, layout: Layout) -> Cells:
+    read = read_parquet if is_parquet(path) else read_csv
+    with reading(path) as file:
+        return read(path, file, layout)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a name means Parquet or CSV; one that means neither is refused."""
     suffix = path.suffix.lower()
     if suffix not in _PARQUET + _CSV:
         refuse(path, "expected a name that ends in .csv, .csv.gz or .parquet")
+    return suffix in _PARQUET
+
+
+def reading(path: Path) -> BinaryIO:
+    """The opened file; one that cannot be read is the user's to mend."""
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except (OSError, ValueError) as error:
         refuse(path, f"cannot be read: {_why(error)}")
-    with file:
-        return (read_parquet if suffix in _PARQUET else read_csv)(path, file, layout)
 
 
 @contextmanager

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from streamproc.ports.cells import FOREIGN, Cells, Layout, refuse
 from streamproc.study.histories import MISSING
 
+_MOST_METADATA = 2**31 - 1
+"""Bytes of text, and entries of a list, in a file's metadata."""
+
 
 def _pyarrow(path: Path) -> Any:
     try:
@@ -23,13 +26,26 @@ def _pyarrow(path: Path) -> Any:
     return pyarrow
 
 
+def read_table(path: Path, file: BinaryIO) -> Any:
+    """The Arrow table in `file`."""
+    pa = _pyarrow(path)
+    # A release's metadata holds every measurement of a study, which can take more than Parquet readers expect.
+    limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
+    try:
+        return pa.parquet.ParquetFile(file, **limits).read()
+    except (pa.ArrowException, OSError, ValueError):
+        refuse(path, "expected a whole Parquet file")
+
+
+def write_table(path: Path, file: BinaryIO, table: Any) -> None:
+    """Write an Arrow table, its metadata included."""
+    _pyarrow(path).parquet.write_table(table, file)
+
+
 def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
     """The cells of `file`; messages count its rows as lines, as if below a header in line 1."""
     pa = _pyarrow(path)
-    try:
-        table = pa.parquet.ParquetFile(file).read()
-    except (pa.ArrowException, OSError, ValueError):
-        refuse(path, "expected a whole Parquet file")
+    table = read_table(path, file)
     layout.check_header(path, table.column_names)
     if table.num_rows == 0:
         refuse(path, "line 2: expected at least one row after the header")
@@ -74,4 +90,4 @@ def write_parquet(path: Path, file: BinaryIO, columns: npt.NDArray[np.uint8], al
     for period in range(periods):
         indices = pa.array(columns[:, period].astype(np.int8))
         data[str(period + 1)] = pa.DictionaryArray.from_arrays(indices, symbols)
-    pa.parquet.write_table(pa.table(data), file)
+    write_table(path, file, pa.table(data))

@@ -1,0 +1,149 @@
+"""A panel as a pandas or Arrow table, and back.
+
+Column `synthetic` holds the row's number from 0; columns "1".."t" hold symbols, as a dictionary (Arrow) or categories
+(pandas) with the whole alphabet in its order. An Arrow table carries the release's contract and measurements in its schema,
+where Parquet and Feather files keep them; a pandas frame cannot, so they are given when a panel is made from it.
+
+pandas and pyarrow are extras, so they are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.errors import InvalidInput
+from streamproc.panel.metadata import Metadata, metadata_from_text, metadata_text
+from streamproc.panel.panel import Panel
+from streamproc.privacy.quantities import IntArray
+from streamproc.synth.contract import Contract, contract_to_dict
+from streamproc.synth.step import Column
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+SYNTHETIC = "synthetic"
+METADATA_KEY = b"streamproc"
+
+_FOREIGN = 255
+"""Stands, while a column is read, where a cell is no symbol of the alphabet."""
+
+
+def panel_to_arrow(panel: Panel) -> pa.Table:
+    """The panel as an Arrow table that carries all a reader needs for the same answers."""
+    arrow = _extra("pyarrow")
+    symbols = arrow.array(panel.contract.alphabet, arrow.string())
+    columns = [arrow.DictionaryArray.from_arrays(arrow.array(column.astype(np.int8)), symbols) for column in panel.columns]
+    table = arrow.table([arrow.array(np.arange(panel.rows)), *columns], names=_names(len(columns)))
+    return table.replace_schema_metadata({METADATA_KEY: metadata_text(panel)})
+
+
+def panel_from_arrow(table: pa.Table, contract: Contract | None = None) -> Panel:
+    """The panel in `table`. Without the metadata that `panel_to_arrow` writes, the release's contract must be given."""
+    arrow = _extra("pyarrow")
+    carried = (table.schema.metadata or {}).get(METADATA_KEY)
+    metadata = _agreed(None if carried is None else metadata_from_text(carried), contract)
+    _check_names(table.column_names)
+    try:
+        table.validate(full=True)
+    except arrow.ArrowInvalid:
+        raise InvalidInput("the table is damaged") from None
+    numbers = table.column(0)
+    _check_numbers(np.asarray(numbers) if arrow.types.is_integer(numbers.type) and not numbers.null_count else None)
+    alphabet = arrow.array(metadata.contract.alphabet, arrow.string())
+    columns = [_arrow_codes(arrow, column, alphabet, place) for place, column in enumerate(table.columns[1:], start=1)]
+    return metadata.panel_of(columns)
+
+
+def panel_to_pandas(panel: Panel) -> pd.DataFrame:
+    """The panel as a pandas frame; its contract and measurements stay behind."""
+    pandas = _extra("pandas")
+    kind = pandas.CategoricalDtype(list(panel.contract.alphabet))
+    columns = [pandas.Categorical.from_codes(column.astype(np.int8), dtype=kind) for column in panel.columns]
+    data = dict(zip(_names(len(columns)), [np.arange(panel.rows), *columns], strict=True))
+    frame: pd.DataFrame = pandas.DataFrame(data)
+    return frame
+
+
+def panel_from_pandas(
+    frame: pd.DataFrame, contract: Contract, measurements: tuple[Sequence[IntArray], ...] | None = None
+) -> Panel:
+    """The panel in `frame`; without its measurements, intervals of a cumulative release are wider."""
+    pandas = _extra("pandas")
+    _check_names([str(name) for name in frame.columns])
+    numbers = frame.iloc[:, 0]
+    _check_numbers(numbers.to_numpy() if pandas.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans else None)
+    alphabet = pandas.Index(contract.alphabet)
+    columns = [_pandas_codes(pandas, frame.iloc[:, place], alphabet, place) for place in range(1, frame.shape[1])]
+    return Metadata(contract, measurements).panel_of(columns)
+
+
+def _extra(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InvalidInput(f"this needs {name}: pip install streamproc[frames]") from None
+
+
+def _agreed(metadata: Metadata | None, contract: Contract | None) -> Metadata:
+    """What the table carries, or else what the caller knows; refused if there is neither, or if they differ."""
+    if metadata is None:
+        if contract is None:
+            raise InvalidInput("there is no streamproc metadata in it, so the release's contract must be given")
+        return Metadata(contract)
+    if contract is not None and contract_to_dict(contract) != contract_to_dict(metadata.contract):
+        raise InvalidInput("its metadata holds another contract than the one given")
+    return metadata
+
+
+def _names(periods: int) -> list[str]:
+    return [SYNTHETIC, *map(str, range(1, periods + 1))]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if list(names) != _names(len(names) - 1):
+        raise InvalidInput(f"expected the columns {SYNTHETIC}, 1, ..., t in this order")
+
+
+def _check_numbers(numbers: npt.NDArray[Any] | None) -> None:
+    if numbers is None or not np.array_equal(numbers, np.arange(len(numbers))):
+        raise InvalidInput(f"column {SYNTHETIC}: expected the number of each row, from 0, in this order")
+
+
+def _arrow_codes(arrow: Any, column: Any, alphabet: Any, period: int) -> Column:
+    """Alphabet indices of a column of strings or integers, plain or as a dictionary."""
+    kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
+    texts = (arrow.types.is_string, arrow.types.is_large_string, arrow.types.is_string_view)
+    if column.null_count or not any(fits(kind) for fits in (*texts, arrow.types.is_integer)):
+        raise InvalidInput(f"column {period}: expected strings or integers, none missing, but its type is {kind}")
+    index_in = _extra("pyarrow.compute").index_in
+    parts = [np.zeros(0, dtype=np.uint8)]
+    for chunk in column.chunks:
+        values = chunk.dictionary if arrow.types.is_dictionary(chunk.type) else chunk
+        found = index_in(values.cast(arrow.string()), value_set=alphabet).fill_null(_FOREIGN)
+        codes = np.asarray(found).astype(np.uint8)
+        parts.append(codes if values is chunk else codes.take(np.asarray(chunk.indices)))
+    return _symbols(np.concatenate(parts), period)
+
+
+def _pandas_codes(pandas: Any, column: Any, alphabet: Any, period: int) -> Column:
+    """Alphabet indices of a column of strings, integers or categories."""
+    if column.hasnans:
+        raise InvalidInput(f"column {period}: expected a symbol in every row, but some are missing")
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        places = alphabet.get_indexer(column.cat.categories.astype(str))[column.cat.codes]
+    else:
+        places = alphabet.get_indexer(column.astype(str))
+    return _symbols(np.where(places < 0, _FOREIGN, places).astype(np.uint8), period)
+
+
+def _symbols(codes: Column, period: int) -> Column:
+    foreign = np.flatnonzero(codes == _FOREIGN)
+    if len(foreign):
+        raise InvalidInput(f"column {period}, row {foreign[0]}: expected a symbol of the release's alphabet")
+    return codes

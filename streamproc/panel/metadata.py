@@ -1,0 +1,144 @@
+"""What travels with a panel's columns, as one JSON text: its contract, its measurements, and a digest of each column.
+
+With it a file is self-contained: whoever reads it gets the same answers with the same error bars. Without the digests a
+table that somebody has filtered or edited, and whose metadata its library has kept, would pass for the release.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from streamproc.errors import InvalidInput
+from streamproc.panel.packing import column_digest
+from streamproc.panel.panel import Panel
+from streamproc.privacy.quantities import IntArray
+from streamproc.study.checks import check_alphabet, check_choice, check_name, check_positive, check_whole
+from streamproc.study.release import MAX_HORIZON
+from streamproc.study.values import MAX_BINS, MAX_CUMULATIVE_HORIZON
+from streamproc.synth.contract import MAX_ROWS, ONES, Contract, WindowContract, contract_from_dict, contract_to_dict
+from streamproc.synth.step import Column
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Metadata:
+    """All of a panel but its columns."""
+
+    contract: Contract
+    measurements: tuple[Sequence[IntArray], ...] | None = None
+    """As a Panel has them; None if only the columns are known."""
+    digests: tuple[str, ...] | None = None
+    """SHA-256 of each packed column, in hexadecimal; None if nobody vouches for the columns."""
+
+    def panel_of(self, columns: Sequence[Column]) -> Panel:
+        """The panel of these columns; refused unless they can be, and are, the release's."""
+        _check_shape(self.contract, columns)
+        if self.digests is not None and list(self.digests) != _digests(self.contract, columns):
+            raise InvalidInput("the columns are not those its metadata vouches for: rows or symbols were changed")
+        if self.measurements is not None:
+            _check_measurements(self.contract, self.measurements, len(columns))
+        return Panel(self.contract, tuple(columns), self.measurements)
+
+
+def metadata_text(panel: Panel) -> str:
+    """Everything but the columns, as JSON."""
+    measurements = None
+    if panel.measurements is not None:
+        measurements = [[rows.tolist() for rows in period] for period in panel.measurements]
+    values = {
+        "v": VERSION,
+        "contract": contract_to_dict(panel.contract),
+        "measurements": measurements,
+        "digests": _digests(panel.contract, panel.columns),
+    }
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def metadata_from_text(text: str | bytes) -> Metadata:
+    """What `metadata_text` wrote; anything else is refused."""
+    try:
+        values = json.loads(text, parse_constant=_refuse)
+        if values.keys() != {"v", "contract", "measurements", "digests"} or values["v"] != VERSION:
+            _refuse()
+        contract = _contract(values["contract"])
+        return Metadata(contract, _measurements(values["measurements"]), tuple(map(str, values["digests"])))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        _refuse()
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise InvalidInput("the metadata under the key streamproc is not what this version of streamproc writes") from None
+
+
+def _contract(values: dict[str, Any]) -> Contract:
+    """The contract in `values`, checked before anything is computed whose size they decide."""
+    window = values["kind"] == "window"
+    check_name("contract.release", values["release"])
+    check_alphabet("contract.alphabet", tuple(values["alphabet"]))
+    check_whole("contract.n", values["n"], 1, MAX_ROWS)
+    check_positive("contract.rho", values["rho"], 1000)
+    check_whole("contract.horizon", values["horizon"], 1, MAX_HORIZON if window else MAX_CUMULATIVE_HORIZON)
+    if window:
+        check_choice("contract.measure", values["measure"], ("contrast", "histogram"))
+        check_whole("contract.k", values["k"], 1, MAX_BINS.bit_length())
+        check_whole("contract.n_pad", values["n_pad"], 0, MAX_ROWS)
+        if len(values["alphabet"]) ** values["k"] > MAX_BINS:
+            _refuse()
+    else:
+        if tuple(values["alphabet"]) != ONES:
+            _refuse()
+        check_choice("contract.counter", values["counter"], ("sqrt", "tree", "honaker"))
+    contract = contract_from_dict(values)
+    # Whatever is left out, left over or of another type does not come back the same.
+    if _canonical(contract_to_dict(contract)) != _canonical(values):
+        _refuse()
+    return contract
+
+
+def _canonical(values: dict[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, allow_nan=False)
+
+
+def _measurements(values: list[list[list[int]]] | None) -> tuple[list[IntArray], ...] | None:
+    return None if values is None else tuple([_integers(rows) for rows in period] for period in values)
+
+
+def _integers(values: list[int]) -> IntArray:
+    if not all(type(value) is int for value in values):
+        _refuse()
+    return np.array(values, dtype=np.int64)
+
+
+def _digests(contract: Contract, columns: Sequence[Column]) -> list[str]:
+    return [column_digest(column, len(contract.alphabet)).hex() for column in columns]
+
+
+def _check_shape(contract: Contract, columns: Sequence[Column]) -> None:
+    """Refuse numbers of rows and columns that this release never has."""
+    horizon, periods = contract.mechanism.horizon, len(columns)
+    first = contract.mechanism.k if isinstance(contract, WindowContract) else 1
+    if not (periods == 0 or first <= periods <= horizon):
+        raise InvalidInput(f"release {contract.name} has {first} to {horizon} periods, but there are {periods}")
+    if periods and contract.n_star not in (None, len(columns[0])):
+        raise InvalidInput(f"release {contract.name} has {contract.n_star} synthetic people, not {len(columns[0])}")
+
+
+def _check_measurements(contract: Contract, measurements: Sequence[Sequence[IntArray]], periods: int) -> None:
+    """Refuse measurements of another shape than this release makes in its first `periods` periods."""
+    if isinstance(contract, WindowContract):
+        k, bins = contract.mechanism.k, contract.mechanism.bins
+        # The first k columns come all at once: until then periods pass without one.
+        passed = periods or min(len(measurements), k - 1)
+        due = [[bins] if period >= k else [] for period in range(1, passed + 1)]
+    else:
+        rows = [contract.mechanism.counter.rows_at(time) for time in range(1, periods + 1)]
+        sizes = [row.stop - row.start for row in rows]
+        due = [sizes[:period][::-1] for period in range(1, periods + 1)]
+    if [[len(row) for row in period] for period in measurements] != due:
+        raise InvalidInput(f"the measurements are not those of {periods} periods of release {contract.name}")

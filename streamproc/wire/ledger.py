@@ -1,0 +1,188 @@
+"""The ledger's records: the study, and for every period its intent, its noisy measurements and what it spent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from streamproc.privacy.quantities import Period, Rho
+from streamproc.synth.contract import MAX_ROWS
+from streamproc.wire.checks import (
+    MAX_RELEASES,
+    check_digest,
+    check_flag,
+    check_period,
+    check_real,
+    check_release,
+    check_whole,
+)
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.measurements import MAX_MEASUREMENTS, MeasurementChunk, decode_measurement
+from streamproc.wire.message import Fields, pack, unpack
+
+MAX_COLUMNS = 64
+"""Of one period of one release; `k` come at once when the first window is full."""
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """Record 0: which study this is. Everything in it is public."""
+
+    study: Mapping[str, Any]
+    """The study's values, plain."""
+    fingerprint: bytes
+    """Of everything that is fixed; every process of the study compares it with its own."""
+    insecure: bool
+    """True if the noise can be repeated or foreseen."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.study, Mapping):
+            raise Malformed("study: expected a map")
+        check_digest("fingerprint", self.fingerprint)
+        check_flag("insecure", self.insecure)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return pack("study", {"study": dict(self.study), "fingerprint": self.fingerprint, "insecure": self.insecure})
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Announces the period record to come by its digest, before anything of it leaves. The first of a period binds."""
+
+    period: Period
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        check_period(self.period)
+        check_digest("digest", self.digest)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return pack("intent", {"period": self.period, "digest": self.digest})
+
+
+@dataclass(frozen=True)
+class ReleasePeriod:
+    """What one period of one release cost and yielded."""
+
+    rho: Rho
+    """What this period added, rounded up: `rho_spent` is at most that of the period before plus this."""
+    rho_spent: Rho
+    """The running total."""
+    clamped: int
+    """Counts that had to be moved to what is possible, in this period."""
+    n_star: int | None
+    """Synthetic people; None until the first column."""
+    columns: tuple[tuple[Period, bytes], ...]
+    """Period and digest of each column that comes out now."""
+    measurements: bytes
+    """Digest of the noisy integers, `measurements_digest`."""
+
+    def __post_init__(self) -> None:
+        check_real("rho", self.rho)
+        check_real("rho_spent", self.rho_spent)
+        check_whole("clamped", self.clamped, 0, MAX_MEASUREMENTS)
+        if self.n_star is not None:
+            check_whole("n_star", self.n_star, 0, MAX_ROWS)
+        if len(self.columns) > MAX_COLUMNS:
+            raise Malformed(f"columns: expected at most {MAX_COLUMNS}")
+        for period, column in self.columns:
+            check_period(period)
+            check_digest("columns", column)
+        if self.columns and self.n_star is None:
+            raise Malformed("n_star: expected a number where there are columns")
+        check_digest("measurements", self.measurements)
+
+    def fields(self) -> dict[str, Any]:
+        """Plain values, in the order of the wire."""
+        return {
+            "rho": self.rho,
+            "rho_spent": self.rho_spent,
+            "clamped": self.clamped,
+            "n_star": self.n_star,
+            "columns": [list(column) for column in self.columns],
+            "measurements": self.measurements,
+        }
+
+
+@dataclass(frozen=True)
+class PeriodRecord:
+    """One period of the whole study, chained to the record before."""
+
+    period: Period
+    releases: Mapping[str, ReleasePeriod]
+    rho_spent: Rho
+    """Of all releases together, exactly their sum rounded up."""
+    previous: bytes
+    """Digest of the period record before, or of the study record."""
+    abandoned: tuple[bytes, ...] = ()
+    """Digests announced for this period whose draw was lost; the steward accepted their cost, and it is in `rho_spent`."""
+
+    def __post_init__(self) -> None:
+        check_period(self.period)
+        if not 1 <= len(self.releases) <= MAX_RELEASES:
+            raise Malformed(f"releases: expected 1 to {MAX_RELEASES} of them")
+        for release in self.releases:
+            check_release(release)
+        check_real("rho_spent", self.rho_spent)
+        check_digest("previous", self.previous)
+        for digest in self.abandoned:
+            check_digest("abandoned", digest)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        fields = {
+            "period": self.period,
+            "releases": {name: release.fields() for name, release in self.releases.items()},
+            "rho_spent": self.rho_spent,
+            "previous": self.previous,
+            "abandoned": list(self.abandoned),
+        }
+        return pack("period", fields)
+
+
+LedgerRecord: TypeAlias = StudyRecord | Intent | MeasurementChunk | PeriodRecord
+
+
+def decode_ledger(value: bytes | None) -> LedgerRecord:
+    """A record of the ledger topic."""
+    fields = unpack(value, "study", "intent", "measurement", "period")
+    match fields["type"]:
+        case "study":
+            return StudyRecord(fields.table("study"), fields["fingerprint"], fields["insecure"])
+        case "intent":
+            return Intent(fields["period"], fields["digest"])
+        case "measurement":
+            return decode_measurement(fields)
+        case _:
+            return PeriodRecord(
+                fields["period"],
+                {name: _release_period(release) for name, release in fields.table("releases").items()},
+                fields["rho_spent"],
+                fields["previous"],
+                fields.sequence("abandoned"),
+            )
+
+
+def _release_period(fields: object) -> ReleasePeriod:
+    if not isinstance(fields, Fields):
+        raise Malformed("releases: expected a map for each")
+    columns = fields.sequence("columns")
+    if not all(isinstance(column, list) and len(column) == 2 for column in columns):
+        raise Malformed("columns: expected pairs of a period and a digest")
+    return ReleasePeriod(
+        fields["rho"],
+        fields["rho_spent"],
+        fields["clamped"],
+        fields["n_star"],
+        tuple((period, column) for period, column in columns),
+        fields["measurements"],
+    )
+
+
+def digest(value: bytes) -> bytes:
+    """SHA-256 of a record's value, exactly as it stands in the topic."""
+    return hashlib.sha256(value).digest()

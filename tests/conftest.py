@@ -16,6 +16,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+from tests.broker.fixture import kafka_broker  # noqa: F401
+
 IN_CI = os.environ.get("CI") == "true"
 NEVER_SKIPPED_IN_CI = ("kafka", "docker")
 

@@ -1,4 +1,4 @@
-"""The `Log` port: partitioned, append-only topics with transactions. Kafka, the embedded log and the simulated one implement it.
+"""The `Log` port: partitioned, append-only topics with transactions, on Kafka, on one machine, and simulated.
 
 What every implementation promises, and the conformance suite checks:
 
@@ -7,7 +7,8 @@ What every implementation promises, and the conformance suite checks:
 - A committed reader sees nothing of an open or aborted transaction; its position still passes over them.
 - `end_offset` is the high watermark: the offset after the last durable record, of open transactions too.
 - `fence` makes every older transactor of the same id unable to commit, and ends its open transaction.
-- Nothing creates a topic but `create_topic`.
+- Nothing creates a topic but `create_topic`. A topic deleted and created anew is another one: no reader goes over to it.
+- A record has at most `MAX_RECORD_BYTES` in key and value together.
 
 Errors
 
@@ -16,8 +17,9 @@ Errors
   * OutcomeUnknown: it may or may not have happened; look before doing anything else
     * Fenced: another transactor of this id took over, or the transaction timed out
   * NotAllowed: the broker denies it (exit 5)
-  * NoSuchTopic: the topic does not exist
-  * OffsetLost: the offset asked for is not in the log: it starts later or ends earlier
+  * NoSuchTopic: the topic does not exist, or does not have that partition
+  * OffsetLost: the offset asked for is not in the log: it starts later or ends earlier, or the topic was created anew
+  * RecordTooLarge: nothing was done, and never will be with this record
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from streamproc.errors import BrokerUnavailable, StreamprocError
 
 Offset = NewType("Offset", int)
 """A position in one partition of one topic."""
+
+MAX_RECORD_BYTES = 1_000_000
+"""Just under what a Kafka broker takes unless told otherwise (`message.max.bytes`), its own framing included."""
 
 
 class LogError(StreamprocError):
@@ -56,11 +61,13 @@ class NotAllowed(LogError, BrokerUnavailable):
 
 
 class NoSuchTopic(LogError):
-    """The topic does not exist."""
+    """The topic does not exist, or does not have the partition."""
 
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        super().__init__(f"topic {topic} does not exist")
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        self.topic, self.partition = topic, partition
+        super().__init__(
+            f"topic {topic} does not exist" if partition is None else f"topic {topic} has no partition {partition}"
+        )
 
 
 class OffsetLost(LogError):
@@ -68,7 +75,16 @@ class OffsetLost(LogError):
 
     def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
         self.topic, self.partition, self.offset, self.start, self.end = topic, partition, offset, start, end
-        super().__init__(f"{topic}/{partition}: offset {offset} is not in the log, which holds {start}..{end}")
+        why = "is of a topic that was deleted and created anew" if start <= offset <= end else "is not in the log"
+        super().__init__(f"{topic}/{partition}: offset {offset} {why}; the log holds {start}..{end}")
+
+
+class RecordTooLarge(LogError):
+    """The log does not take a record of this size."""
+
+    def __init__(self, topic: str, size: int) -> None:
+        self.topic, self.size = topic, size
+        super().__init__(f"{topic}: a record of {size} bytes, expected at most {MAX_RECORD_BYTES}")
 
 
 class Record(Protocol):
@@ -101,18 +117,26 @@ class Reader(Protocol):
 
     @property
     def position(self) -> Offset:
-        """The next offset to be read. It passes over transaction markers and aborted records, also when idle."""
+        """The next offset to be read, as of the last `read`. A `read` passes over transaction markers and aborted records,
+        also when it finds nothing."""
         ...
 
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
-        """The next records in order; empty if none came within `timeout` seconds. Raises OffsetLost, NotAllowed, LogUnavailable."""
+        """The next records in order; empty if none came within `timeout` seconds.
+
+        Raises NoSuchTopic or OffsetLost, for ever after, when the topic is gone or created anew; NotAllowed; LogUnavailable.
+        """
         ...
 
     async def close(self) -> None: ...
 
 
 class Transactor(Protocol):
-    """Appends to several topics atomically, and makes sure nobody older can."""
+    """Appends to several topics atomically, and makes sure nobody older can.
+
+    Fence once, before anything else. After a call that failed there is only `close`: whatever else is asked raises
+    OutcomeUnknown (Fenced, if it was that), because a transaction that lacks a record must not be committed.
+    """
 
     async def fence(self) -> None:
         """Take over the id. Afterwards an older transactor's `commit` raises Fenced and its open transaction is aborted."""
@@ -135,7 +159,11 @@ class Membership(Protocol):
     """Which partitions this process should gather; changes as other members come and go."""
 
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
-        """The current assignment; waits up to `timeout` seconds for a change, then answers with what it is."""
+        """The current assignment; waits up to `timeout` seconds for a change, then answers with what it is.
+
+        Ask at least every few seconds: who does not is taken for dead. Asking again also says that work on the partitions
+        which were missing from the last answer has stopped.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -178,7 +206,10 @@ class Log(Protocol):
         ...
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
-        """Append one record durably; raises OutcomeUnknown if it cannot be told whether it was."""
+        """Append one record durably; raises OutcomeUnknown if it cannot be told whether it was.
+
+        Also NoSuchTopic, NotAllowed, RecordTooLarge, and LogUnavailable if nothing was sent.
+        """
         ...
 
     async def append_many(
@@ -188,7 +219,10 @@ class Log(Protocol):
         ...
 
     async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> Reader:
-        """A reader from `offset` on; `committed=False` also sees open and aborted transactions."""
+        """A reader from `offset` on, which must be in the log or its end (OffsetLost).
+
+        `committed=False` also sees open and aborted transactions.
+        """
         ...
 
     async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> Transactor:
@@ -198,3 +232,10 @@ class Log(Protocol):
     async def membership(self, group: str, topic: str) -> Membership:
         """Join the group that shares the partitions of `topic`."""
         ...
+
+
+def check_size(topic: str, key: bytes | None, value: bytes) -> None:
+    """Refuse a record that is too large, before anything is done."""
+    size = len(value) + len(key or b"")
+    if size > MAX_RECORD_BYTES:
+        raise RecordTooLarge(topic, size)

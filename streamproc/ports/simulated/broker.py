@@ -1,0 +1,165 @@
+"""What simulated connections share: topics, transactional ids and groups. Synchronous; every call is atomic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamproc.ports.clock import Clock, SystemClock
+from streamproc.ports.log import Fenced, NoSuchTopic, OffsetLost, TopicSettings
+from streamproc.ports.simulated.partition import Partition, Status, Stored, Transaction
+
+SESSION_TIMEOUT = 10.0
+"""Seconds after which a member that was not heard of has left its group."""
+
+
+@dataclass(eq=False)
+class Topic:
+    """One incarnation of a topic: created anew it is another object."""
+
+    name: str
+    settings: TopicSettings
+    partitions: tuple[Partition, ...]
+
+
+class SimulatedBroker:
+    """Survives its connections. `clock` tells when transactions and members time out."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self.topics: dict[str, Topic] = {}
+        self._epochs: dict[str, int] = {}
+        self._open: list[Transaction] = []
+        self._members: dict[tuple[str, str], dict[int, float]] = {}
+        self._joined = 0
+        self.version = 0
+        """Grows with everything that happens."""
+        self._change = asyncio.Event()
+
+    def partition(self, name: str, partition: int) -> Partition:
+        """That partition of the topic as it is now."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise NoSuchTopic(name)
+        if not 0 <= partition < len(topic.partitions):
+            raise NoSuchTopic(name, partition)
+        self._expire()
+        return topic.partitions[partition]
+
+    def create(self, name: str, settings: TopicSettings) -> None:
+        """Create it unless it is there."""
+        if name not in self.topics:
+            self.topics[name] = Topic(name, settings, tuple(Partition() for _ in range(settings.partitions)))
+            self.wake()
+
+    def delete(self, name: str) -> None:
+        """Delete it if it is there."""
+        self.topics.pop(name, None)
+        self.wake()
+
+    def append(self, name: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]) -> list[int]:
+        """Append outside any transaction."""
+        log = self.partition(name, partition)
+        offsets = [log.append(key, value) for key, value in records]
+        self.wake()
+        return offsets
+
+    def read(
+        self, name: str, partition: int, log: Partition, offset: int, count: int, *, committed: bool
+    ) -> tuple[Sequence[Stored], int]:
+        """What a reader that was opened on `log` finds from `offset` on."""
+        now = self.partition(name, partition)
+        if now is not log or not log.start <= offset <= log.end:
+            raise OffsetLost(name, partition, offset, now.start, now.end)
+        return log.read(offset, count, committed=committed)
+
+    def fence(self, transactional_id: str) -> int:
+        """The new epoch of this id; what an older one left open is aborted."""
+        epoch = self._epochs[transactional_id] = self._epochs.get(transactional_id, 0) + 1
+        for transaction in [each for each in self._open if each.transactional_id == transactional_id]:
+            self._end(transaction, Status.ABORTED)
+        return epoch
+
+    def begin(self, transactional_id: str, epoch: int, timeout: float) -> Transaction:
+        """A transaction, of which nobody knows before its first record."""
+        return Transaction(transactional_id, epoch, self._time() + timeout)
+
+    def send(self, transaction: Transaction, name: str, partition: int, key: bytes | None, value: bytes) -> int:
+        """Append within the transaction."""
+        self._check(transaction)
+        log = self.partition(name, partition)
+        if transaction not in self._open:
+            self._open.append(transaction)
+        offset = log.append(key, value, transaction)
+        self.wake()
+        return offset
+
+    def end(self, transaction: Transaction, status: Status) -> None:
+        """Commit or abort."""
+        self._check(transaction)
+        self._end(transaction, status)
+
+    def _check(self, transaction: Transaction) -> None:
+        self._expire()
+        if transaction.epoch != self._epochs.get(transaction.transactional_id):
+            raise Fenced(f"another process took over {transaction.transactional_id}")
+        if transaction.status is not Status.OPEN or transaction.deadline <= self._time():
+            raise Fenced(f"the transaction of {transaction.transactional_id} timed out")
+
+    def _expire(self) -> None:
+        for transaction in [each for each in self._open if each.deadline <= self._time()]:
+            self._end(transaction, Status.ABORTED)
+
+    def _end(self, transaction: Transaction, status: Status) -> None:
+        transaction.end(status)
+        if transaction in self._open:
+            self._open.remove(transaction)
+        self.wake()
+
+    def join(self, group: str, topic: str) -> int:
+        """A new member; returns its number."""
+        self._joined += 1
+        self._members.setdefault((group, topic), {})[self._joined] = self._time()
+        self.wake()
+        return self._joined
+
+    def leave(self, group: str, topic: str, member: int) -> None:
+        """Leave at once, as a process does that ends in order."""
+        if self._members.get((group, topic), {}).pop(member, None) is not None:
+            self.wake()
+
+    def assignment(self, group: str, topic: str, member: int) -> frozenset[int]:
+        """What this member has, which is heard of by asking; a member that was given up joins again."""
+        self.partition(topic, 0)
+        now = self._time()
+        members = self._members.setdefault((group, topic), {})
+        silent = [each for each, heard in members.items() if heard + SESSION_TIMEOUT < now and each != member]
+        if silent or member not in members:
+            self.wake()
+        for each in silent:
+            del members[each]
+        members[member] = now
+        rank = sorted(members).index(member)
+        return frozenset(range(rank, len(self.topics[topic].partitions), len(members)))
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        self.version += 1
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def change(self, seen: int, timeout: float) -> None:
+        """Wait for anything to happen after version `seen`, at most `timeout` seconds of the clock."""
+        if self.version != seen:
+            return
+        tasks = [asyncio.ensure_future(self._change.wait()), asyncio.ensure_future(self.clock.sleep(timeout))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _time(self) -> float:
+        return self.clock.now().timestamp()

@@ -1,0 +1,92 @@
+"""One partition of a simulated topic: what Kafka keeps, with its transaction markers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Status(Enum):
+    """How a transaction stands."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(eq=False)
+class Transaction:
+    """What one transactor of one epoch appends between `begin` and the end."""
+
+    transactional_id: str
+    epoch: int
+    deadline: float
+    status: Status = Status.OPEN
+    touched: list[Partition] = field(default_factory=list)
+
+    def end(self, status: Status) -> None:
+        """Commit or abort, with a marker in every partition it touched."""
+        self.status = status
+        for partition in self.touched:
+            partition.opened.pop(self)
+            partition.append(None, None, self, marker=True)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What stands at one offset."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    transaction: Transaction | None = None
+    marker: bool = False
+
+
+@dataclass(eq=False)
+class Partition:
+    """Records in order; `start` is the offset of the first."""
+
+    start: int = 0
+    stored: list[Stored] = field(default_factory=list)
+    opened: dict[Transaction, int] = field(default_factory=dict)
+    """Where each open transaction begins here."""
+
+    @property
+    def end(self) -> int:
+        """The high watermark."""
+        return self.start + len(self.stored)
+
+    @property
+    def stable(self) -> int:
+        """Where the oldest open transaction begins, or the end."""
+        return min(self.opened.values(), default=self.end)
+
+    def append(
+        self, key: bytes | None, value: bytes | None, transaction: Transaction | None = None, *, marker: bool = False
+    ) -> int:
+        """Add one at the end; returns its offset."""
+        offset = self.end
+        self.stored.append(Stored(offset, key, value, transaction, marker))
+        if transaction is not None and not marker and transaction not in self.opened:
+            self.opened[transaction] = offset
+            transaction.touched.append(self)
+        return offset
+
+    def read(self, offset: int, count: int, *, committed: bool) -> tuple[Sequence[Stored], int]:
+        """Up to `count` readable records from `offset` on, and the offset after what was looked at."""
+        end = self.stable if committed else self.end
+        found: list[Stored] = []
+        while offset < end and len(found) < count:
+            each = self.stored[offset - self.start]
+            aborted = each.transaction is not None and each.transaction.status is Status.ABORTED
+            if not each.marker and not (committed and aborted):
+                found.append(each)
+            offset += 1
+        return found, offset
+
+    def trim(self, before: int) -> None:
+        """Forget what is below an offset, as retention does."""
+        del self.stored[: max(0, before - self.start)]
+        self.start = max(self.start, before)

@@ -1,0 +1,120 @@
+"""What a simulated connection hands out: readers, transactors, memberships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from streamproc.ports.log import Offset, Record, check_size
+from streamproc.ports.simulated.partition import Partition, Status, Stored, Transaction
+from streamproc.ports.transaction_moves import Moves, Stage
+
+if TYPE_CHECKING:
+    from streamproc.ports.simulated.log import SimulatedLog
+
+
+class SimulatedReader:
+    """Reads one partition of one incarnation of a topic."""
+
+    def __init__(
+        self, log: SimulatedLog, topic: str, partition: int, opened: Partition, offset: Offset, *, committed: bool
+    ) -> None:
+        self._log, self._topic, self._partition, self._opened = log, topic, partition, opened
+        self._committed = committed
+        self._position = offset
+
+    @property
+    def position(self) -> Offset:
+        return self._position
+
+    async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
+        clock = self._log.broker.clock
+        deadline = clock.now().timestamp() + timeout
+        while True:
+            seen = self._log.broker.version
+            async with self._log.call("read", self._topic):
+                found, position = self._look(max_records)
+            self._position = Offset(position)
+            left = deadline - clock.now().timestamp()
+            if found or left <= 0:
+                return found
+            await self._log.broker.change(seen, left)
+
+    def _look(self, count: int) -> tuple[Sequence[Stored], int]:
+        return self._log.broker.read(
+            self._topic, self._partition, self._opened, self._position, count, committed=self._committed
+        )
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class SimulatedTransactor:
+    """A transactor, whose transaction is in the broker from its first record on."""
+
+    def __init__(self, log: SimulatedLog, transactional_id: str, timeout: float) -> None:
+        self._log, self._id, self._timeout = log, transactional_id, timeout
+        self._moves = Moves()
+        self._epoch = 0
+        self._transaction: Transaction | None = None
+
+    async def fence(self) -> None:
+        with self._moves.move("fence"):
+            async with self._log.call("fence"):
+                self._epoch = self._log.broker.fence(self._id)
+
+    async def begin(self) -> None:
+        with self._moves.move("begin"):
+            async with self._log.call("begin"):
+                self._transaction = self._log.broker.begin(self._id, self._epoch, self._timeout)
+
+    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+        with self._moves.move("send"):
+            check_size(topic, key, value)
+            async with self._log.call("send", topic):
+                return Offset(self._log.broker.send(self._open(), topic, partition, key, value))
+
+    async def commit(self) -> None:
+        with self._moves.move("commit"):
+            async with self._log.call("commit"):
+                self._log.broker.end(self._open(), Status.COMMITTED)
+
+    async def abort(self) -> None:
+        with self._moves.move("abort"):
+            async with self._log.call("abort"):
+                self._log.broker.end(self._open(), Status.ABORTED)
+
+    async def close(self) -> None:
+        """Leaves an open transaction to time out or to be fenced, as Kafka's producer does."""
+        self._transaction = None
+
+    def _open(self) -> Transaction:
+        if self._transaction is None or self._moves.stage is not Stage.OPEN:
+            raise RuntimeError("no transaction is open")
+        return self._transaction
+
+
+class SimulatedMembership:
+    """A member that is heard of whenever it asks."""
+
+    def __init__(self, log: SimulatedLog, group: str, topic: str) -> None:
+        self._log, self._group, self._topic = log, group, topic
+        self._member = log.broker.join(group, topic)
+        self._last: frozenset[int] | None = None
+
+    async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
+        clock = self._log.broker.clock
+        deadline = clock.now().timestamp() + timeout
+        while True:
+            seen = self._log.broker.version
+            async with self._log.call("assigned", self._topic):
+                assignment = self._log.broker.assignment(self._group, self._topic, self._member)
+            left = deadline - clock.now().timestamp()
+            if assignment != self._last or left <= 0:
+                self._last = assignment
+                return assignment
+            await self._log.broker.change(seen, left)
+
+    async def close(self) -> None:
+        async with self._log.call("leave", self._topic):
+            self._log.broker.leave(self._group, self._topic, self._member)

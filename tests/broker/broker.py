@@ -1,0 +1,187 @@
+"""One Kafka broker: a single KRaft node that keeps its data when it is stopped or killed, and starts again on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.broker.jars import kafka_jars
+
+GUEST = "guest"
+PASSWORD = "guest-secret"
+"""Of the listener for guests: whoever comes there may do only what an ACL says. On the other listener all is allowed."""
+
+
+class KafkaBroker:
+    """`folder` holds configuration, data and log. `settings` are added to the configuration."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.port, self.guest_port, self._controller_port = _free_ports(3)
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"kafka://127.0.0.1:{self.port}"
+
+    @property
+    def guest_url(self) -> str:
+        return f"kafka://127.0.0.1:{self.guest_port}"
+
+    def guest_environment(self) -> dict[str, str]:
+        """How a guest connects to `guest_url`."""
+        password = self.folder / "guest.password"
+        password.write_text(PASSWORD + "\n")
+        return {
+            "STREAMPROC_KAFKA_SECURITY": "SASL_PLAINTEXT",
+            "STREAMPROC_KAFKA_MECHANISM": "PLAIN",
+            "STREAMPROC_KAFKA_USER": GUEST,
+            "STREAMPROC_KAFKA_PASSWORD_FILE": str(password),
+        }
+
+    def allow(self, *arguments: str) -> None:
+        """Add an ACL for the guest, in the words of kafka-acls: `--operation Describe --topic t`."""
+        self._java("org.apache.kafka.tools.AclCommand", *f"--bootstrap-server 127.0.0.1:{self.port} --add".split(),
+                   "--allow-principal", f"User:{GUEST}", *arguments)  # fmt: skip
+
+    def start(self, *, timeout: float = 60.0) -> None:
+        """Start on what is in the folder; returns when the broker answers."""
+        properties = self.folder / "server.properties"
+        if not properties.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
+            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            self._java("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(properties))
+        with (self.folder / "broker.log").open("ab") as log:
+            # Not this process's session: a Ctrl-C of the tests is not the broker's.
+            self._process = subprocess.Popen(
+                [*self._command("-Xms128m", "-Xmx512m"), "kafka.Kafka", str(properties)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self._wait(timeout)
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._signal(signal.SIGTERM)
+        self._end()
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._signal(signal.SIGKILL)
+        self._end()
+
+    def freeze(self) -> None:
+        """Let it stand still: it is there, but does not answer."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Go on after `freeze`."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _end(self) -> None:
+        if self._process is not None:
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _properties(self) -> dict[str, str]:
+        jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{GUEST}="{PASSWORD}";'
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},GUEST://127.0.0.1:{self.guest_port},"
+            f"CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port},GUEST://127.0.0.1:{self.guest_port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,GUEST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.guest.plain.sasl.jaas.config": jaas,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            # A test of time-outs should not have to wait for the default of ten seconds.
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
+            **self._settings,
+        }
+
+    def _wait(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                break
+            # In a thread of its own, because fixtures may run inside a loop.
+            with ThreadPoolExecutor(1) as thread:
+                if _listens(self.port) and thread.submit(asyncio.run, _answers(self.port)).result():
+                    return
+            time.sleep(0.1)
+        tail = (self.folder / "broker.log").read_text(errors="replace")[-3000:]
+        self.kill()
+        raise RuntimeError(f"the broker did not start within {timeout:g} s:\n{tail}")
+
+    def _command(self, *options: str) -> list[str]:
+        # The first compiler only: it starts sooner, and no test runs long enough to gain from the second.
+        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+        return ["java", *quick, *options, "-cp", f"{kafka_jars()}{os.sep}*"]
+
+    def _java(self, *arguments: str) -> None:
+        outcome = subprocess.run([*self._command(), *arguments], capture_output=True, text=True, check=False)
+        if outcome.returncode != 0:
+            raise RuntimeError(f"{arguments[0]} failed:\n{outcome.stdout[-2000:]}{outcome.stderr[-2000:]}")
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+async def _answers(port: int) -> bool:
+    from aiokafka.client import AIOKafkaClient
+    from aiokafka.errors import KafkaError
+
+    client = AIOKafkaClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=2000)
+    try:
+        await client.bootstrap()
+        return bool(await client.force_metadata_update()) and client.cluster.controller is not None
+    except (KafkaError, OSError):
+        return False
+    finally:
+        await client.close()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

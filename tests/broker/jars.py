@@ -1,0 +1,41 @@
+"""The jars of a Kafka broker, fetched once with Maven."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent.parent / ".kafka"
+VERSION = "4.1.0"
+
+
+def missing_programs() -> str | None:
+    """What has to be installed before there can be a broker; None if everything is there."""
+    packages = {"java": "openjdk-17-jre-headless", "mvn": "maven"}
+    missing = [package for program, package in packages.items() if shutil.which(program) is None]
+    return f"a broker needs Java 17 and Maven: apt-get install {' '.join(missing)}" if missing else None
+
+
+def kafka_jars() -> Path:
+    """The folder of the jars; several test runs may ask at once, and the first fetches (about 54 MB)."""
+    jars = CACHE / f"jars-{VERSION}"
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "fetch.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.is_dir():
+            with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+                _fetch(Path(folder) / "jars")
+                (Path(folder) / "jars").rename(jars)
+    return jars
+
+
+def _fetch(folder: Path) -> None:
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(HERE / "pom.xml")]
+    command += ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise RuntimeError(f"Maven could not fetch the broker:\n{outcome.stdout[-4000:]}{outcome.stderr[-2000:]}")

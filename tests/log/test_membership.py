@@ -1,0 +1,51 @@
+"""Membership: every partition has one owner once things have settled."""
+
+from __future__ import annotations
+
+import asyncio
+
+from streamproc.ports.log import Log, Membership
+from tests.log.worlds import World, new_topic
+
+
+async def settled(*members: Membership, partitions: int) -> list[frozenset[int]]:
+    """What the members have once they share all partitions, and each has its part."""
+    async with asyncio.timeout(30):
+        while True:
+            shares = await asyncio.gather(*(member.assigned(timeout=0.3) for member in members))
+            sizes = [len(share) for share in shares]
+            if sum(sizes) == partitions == len(frozenset().union(*shares)) and max(sizes) - min(sizes) <= 1:
+                return shares
+
+
+async def test_a_lone_member_has_every_partition(log: Log) -> None:
+    topic = await new_topic(log, partitions=4)
+    member = await log.membership(f"{topic}.gather", topic)
+
+    assert await settled(member, partitions=4) == [frozenset(range(4))]
+    assert await member.assigned(timeout=0.1) == frozenset(range(4))
+    await member.close()
+
+
+async def test_members_share_and_take_over_what_one_leaves(world: World, log: Log) -> None:
+    topic = await new_topic(log, partitions=4)
+    first = await log.membership(f"{topic}.gather", topic)
+    await settled(first, partitions=4)
+    second = await (await world.connect()).membership(f"{topic}.gather", topic)
+
+    shares = await settled(first, second, partitions=4)
+    assert [len(share) for share in shares] == [2, 2]
+
+    await first.close()
+    assert await settled(second, partitions=4) == [frozenset(range(4))]
+    await second.close()
+
+
+async def test_groups_do_not_share(world: World, log: Log) -> None:
+    topic = await new_topic(log, partitions=2)
+    one = await log.membership(f"{topic}.one", topic)
+    two = await (await world.connect()).membership(f"{topic}.two", topic)
+
+    assert await settled(one, partitions=2) == await settled(two, partitions=2) == [frozenset({0, 1})]
+    await one.close()
+    await two.close()

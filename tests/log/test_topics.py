@@ -1,0 +1,78 @@
+"""Topics: created only on purpose, with the settings asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamproc.ports.log import Log, NoSuchTopic, Offset, TopicSettings
+from tests.log.worlds import World, new_topic, read_all
+
+
+async def test_a_topic_has_the_settings_it_was_created_with(log: Log) -> None:
+    topic = await new_topic(log)
+    rejects = f"{topic}.rejects"
+    await log.create_topic(rejects, TopicSettings(3, retention_ms=30 * 86_400_000))
+
+    assert await log.settings_of(topic) == TopicSettings(1)
+    assert await log.settings_of(rejects) == TopicSettings(3, retention_ms=30 * 86_400_000)
+
+
+async def test_every_connection_sees_the_topics_and_their_partitions(world: World, log: Log) -> None:
+    topic = await new_topic(log, partitions=3)
+    other = await world.connect()
+
+    assert (await other.topics())[topic] == 3
+
+
+async def test_creating_a_topic_that_is_there_changes_nothing(log: Log) -> None:
+    topic = await new_topic(log)
+    await log.append(topic, 0, b"kept")
+    await log.create_topic(topic, TopicSettings(5, retention_ms=1))
+
+    assert await log.settings_of(topic) == TopicSettings(1)
+    assert await read_all(log, topic) == [b"kept"]
+
+
+async def test_a_deleted_topic_is_gone_and_deleting_it_again_is_fine(log: Log) -> None:
+    topic = await new_topic(log)
+    await log.delete_topic(topic)
+    await log.delete_topic(topic)
+
+    assert topic not in await log.topics()
+    with pytest.raises(NoSuchTopic):
+        await log.settings_of(topic)
+
+
+async def test_asking_for_a_topic_that_does_not_exist_says_so_and_creates_nothing(log: Log) -> None:
+    there = await new_topic(log)
+    topic = f"{there}.absent"
+    before = set(await log.topics())
+    transactor = await log.transactor(f"{topic}.synthesizer")
+    await transactor.fence()
+    await transactor.begin()
+
+    for attempt in (
+        log.settings_of(topic),
+        log.start_offset(topic, 0),
+        log.end_offset(topic, 0),
+        log.stable_offset(topic, 0),
+        log.reader(topic, 0, Offset(0)),
+        log.append(topic, 0, b"value"),
+        log.append_many(topic, 0, [(None, b"value")]),
+        log.membership(f"{topic}.group", topic),
+        transactor.send(topic, 0, b"value"),
+    ):
+        with pytest.raises(NoSuchTopic) as refused:
+            await attempt
+        assert str(refused.value) == f"topic {topic} does not exist"
+    await transactor.close()
+
+    assert set(await log.topics()) <= before | {"__transaction_state", "__consumer_offsets"}
+
+
+async def test_a_partition_the_topic_does_not_have_is_refused(log: Log) -> None:
+    topic = await new_topic(log, partitions=2)
+
+    for attempt in (log.end_offset(topic, 2), log.append(topic, 2, b"value"), log.reader(topic, 2, Offset(0))):
+        with pytest.raises(NoSuchTopic, match=f"topic {topic} has no partition 2"):
+            await attempt

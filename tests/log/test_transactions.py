@@ -1,0 +1,230 @@
+"""Transactions: all or nothing, one owner, and what an open one hides."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamproc.ports.log import Fenced, Log, NoSuchTopic, Offset, OutcomeUnknown, Transactor
+from tests.log.worlds import World, new_topic, read_all, read_to, values
+
+
+async def fenced(log: Log, topic: str, *, timeout: float = 60.0) -> Transactor:
+    transactor = await log.transactor(f"{topic}.synthesizer", timeout=timeout)
+    await transactor.fence()
+    return transactor
+
+
+async def begun(log: Log, topic: str, *records: bytes, timeout: float = 60.0) -> Transactor:
+    """A transactor with an open transaction of these records."""
+    transactor = await fenced(log, topic, timeout=timeout)
+    await transactor.begin()
+    for value in records:
+        await transactor.send(topic, 0, value)
+    return transactor
+
+
+async def test_an_open_transaction_is_hidden_until_it_commits(log: Log) -> None:
+    topic = await new_topic(log)
+    await log.append(topic, 0, b"before")
+    reader = await log.reader(topic, 0, Offset(0))
+    transactor = await begun(log, topic, b"in")
+    await log.append(topic, 0, b"after")
+
+    assert values(await read_to(reader, 1)) == [b"before"]
+    assert list(await reader.read(timeout=0.2)) == []
+    assert await log.stable_offset(topic, 0) == 1
+    assert await log.end_offset(topic, 0) == 3
+    assert await read_all(log, topic, committed=False) == [b"before", b"in", b"after"]
+
+    await transactor.commit()
+    end = await log.end_offset(topic, 0)
+    assert await log.stable_offset(topic, 0) == end
+    assert values(await read_to(reader, end)) == [b"in", b"after"]
+    await transactor.close()
+    await reader.close()
+
+
+async def test_a_send_tells_the_offset(log: Log) -> None:
+    topic = await new_topic(log)
+    await log.append(topic, 0, b"before")
+    transactor = await fenced(log, topic)
+    await transactor.begin()
+
+    offset = await transactor.send(topic, 0, b"in", key=b"key")
+    await transactor.commit()
+
+    reader = await log.reader(topic, 0, offset)
+    assert [(each.offset, each.key, each.value) for each in await read_to(reader, offset + 1)] == [(1, b"key", b"in")]
+    await reader.close()
+    await transactor.close()
+
+
+async def test_a_transaction_over_several_topics_is_atomic(log: Log) -> None:
+    ledger, synthetic = await new_topic(log), await new_topic(log, partitions=2)
+    transactor = await fenced(log, ledger)
+    await transactor.begin()
+    for number in range(3):
+        await transactor.send(synthetic, number % 2, b"%d" % number)
+    await transactor.send(ledger, 0, b"record")
+    assert [await read_all(log, ledger), await read_all(log, synthetic, 0), await read_all(log, synthetic, 1)] == [
+        [],
+        [],
+        [],
+    ]
+
+    await transactor.commit()
+
+    assert await read_all(log, ledger) == [b"record"]
+    assert await read_all(log, synthetic, 0) == [b"0", b"2"]
+    assert await read_all(log, synthetic, 1) == [b"1"]
+    await transactor.close()
+
+
+async def test_an_aborted_transaction_is_passed_over(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await begun(log, topic, b"1", b"2")
+    await transactor.abort()
+    end = await log.end_offset(topic, 0)
+
+    reader = await log.reader(topic, 0, Offset(0))
+    assert await read_to(reader, end) == []
+    assert end >= 2
+    assert await log.stable_offset(topic, 0) == end
+    assert await read_all(log, topic, committed=False) == [b"1", b"2"]
+    await reader.close()
+    await transactor.close()
+
+
+async def test_one_transactor_can_do_many_transactions(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await fenced(log, topic)
+    for number in range(6):
+        await transactor.begin()
+        await transactor.send(topic, 0, b"%d" % number)
+        await (transactor.abort if number % 3 == 1 else transactor.commit)()
+
+    assert await read_all(log, topic) == [b"0", b"2", b"3", b"5"]
+    await transactor.close()
+
+
+async def test_a_transaction_without_records_commits(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await begun(log, topic)
+    await transactor.commit()
+    await transactor.begin()
+    await transactor.send(topic, 0, b"next")
+    await transactor.commit()
+
+    assert await read_all(log, topic) == [b"next"]
+    await transactor.close()
+
+
+async def test_fencing_aborts_what_the_older_one_left_open(world: World, log: Log) -> None:
+    topic = await new_topic(log)
+    old = await begun(log, topic, b"zombie")
+    new = await fenced(await world.connect(), topic)
+
+    assert await log.stable_offset(topic, 0) == await log.end_offset(topic, 0)
+    assert await read_all(log, topic) == []
+    with pytest.raises(Fenced):
+        await old.commit()
+    with pytest.raises(Fenced):
+        await old.begin()
+    assert await read_all(log, topic) == []
+    await new.begin()
+    await new.send(topic, 0, b"new")
+    await new.commit()
+    assert await read_all(log, topic) == [b"new"]
+    await old.close()
+    await new.close()
+
+
+async def test_a_fenced_transactor_that_was_idle_can_append_nothing(world: World, log: Log) -> None:
+    topic = await new_topic(log)
+    old = await begun(log, topic, b"first")
+    await old.commit()
+    new = await fenced(await world.connect(), topic)
+
+    with pytest.raises(Fenced):
+        await old.begin()
+        await old.send(topic, 0, b"zombie")
+        await old.commit()
+    assert await read_all(log, topic) == [b"first"]
+    assert await log.stable_offset(topic, 0) == await log.end_offset(topic, 0)
+    await old.close()
+    await new.close()
+
+
+async def test_transactors_of_other_ids_are_left_alone(world: World, log: Log) -> None:
+    one, two = await new_topic(log), await new_topic(log)
+    first = await begun(log, one, b"one")
+    second = await begun(await world.connect(), two, b"two")
+    await first.commit()
+    await second.commit()
+
+    assert [await read_all(log, one), await read_all(log, two)] == [[b"one"], [b"two"]]
+    await first.close()
+    await second.close()
+
+
+async def test_a_transaction_open_for_too_long_is_aborted(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await begun(log, topic, b"late", timeout=1.0)
+    assert await log.stable_offset(topic, 0) == 0
+
+    async with asyncio.timeout(20):
+        while await log.stable_offset(topic, 0) < await log.end_offset(topic, 0):
+            await asyncio.sleep(0.1)
+
+    with pytest.raises(Fenced):
+        await transactor.commit()
+    assert await read_all(log, topic) == []
+    await transactor.close()
+
+
+async def test_a_crashed_owner_leaves_its_transaction_open_for_the_next(world: World, log: Log) -> None:
+    topic = await new_topic(log)
+    crashed = await begun(log, topic, b"torn")
+    await crashed.close()
+    assert await log.stable_offset(topic, 0) == 0
+
+    successor = await begun(await world.connect(), topic, b"whole")
+    await successor.commit()
+
+    assert await read_all(log, topic) == [b"whole"]
+    await successor.close()
+
+
+async def test_a_transaction_that_lacks_a_record_cannot_be_committed(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await begun(log, topic, b"half")
+    with pytest.raises(NoSuchTopic):
+        await transactor.send(f"{topic}.absent", 0, b"other half")
+
+    with pytest.raises(OutcomeUnknown):
+        await transactor.commit()
+    await transactor.close()
+    assert await read_all(log, topic) == []
+
+
+async def test_calls_out_of_order_are_mistakes(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await log.transactor(f"{topic}.synthesizer")
+    with pytest.raises(RuntimeError, match="begin of a transactor that is new, expected one that is fenced"):
+        await transactor.begin()
+    await transactor.fence()
+    with pytest.raises(RuntimeError, match="send of a transactor that is fenced, expected one that is in a transaction"):
+        await transactor.send(topic, 0, b"value")
+    await transactor.close()
+
+
+async def test_a_large_transaction_is_read_whole(log: Log) -> None:
+    topic = await new_topic(log)
+    chunks = [bytes([number]) * 500_000 for number in range(20)]
+    transactor = await begun(log, topic, *chunks)
+    await transactor.commit()
+
+    assert await read_all(log, topic) == chunks
+    await transactor.close()

@@ -1,0 +1,102 @@
+"""A log to test, whatever it is made of: connections to it, and what only an operator can do to it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+from streamproc.ports.connect import connect
+from streamproc.ports.log import Log, Offset, Reader, Record, TopicSettings
+from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
+
+
+class World(Protocol):
+    async def connect(self) -> Log:
+        """Another connection, as another process would have it; closed with the test."""
+        ...
+
+    async def trim(self, topic: str, partition: int, before: int) -> None:
+        """What retention does: forget the records below an offset."""
+        ...
+
+
+class SimulatedWorld:
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self.broker = SimulatedBroker()
+
+    async def connect(self) -> Log:
+        return await self._stack.enter_async_context(SimulatedLog(self.broker))
+
+    async def trim(self, topic: str, partition: int, before: int) -> None:
+        self.broker.partition(topic, partition).trim(before)
+
+
+class EmbeddedWorld:
+    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
+        self._stack = stack
+        self.folder = folder
+
+    async def connect(self) -> Log:
+        return await self._stack.enter_async_context(connect(f"embedded:{self.folder}"))
+
+    async def trim(self, topic: str, partition: int, before: int) -> None:
+        from streamproc.ports.embedded import EmbeddedLog
+
+        log = await self._stack.enter_async_context(EmbeddedLog(self.folder))
+        await log.trim(topic, partition, Offset(before))
+
+
+class KafkaWorld:
+    def __init__(self, stack: AsyncExitStack, url: str) -> None:
+        self._stack = stack
+        self.url = url
+
+    async def connect(self) -> Log:
+        return await self._stack.enter_async_context(connect(self.url))
+
+    async def trim(self, topic: str, partition: int, before: int) -> None:
+        from aiokafka import TopicPartition
+        from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.url.removeprefix("kafka://"))
+        await admin.start()
+        try:
+            await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before)})
+        finally:
+            await admin.close()
+
+
+async def new_topic(log: Log, partitions: int = 1) -> str:
+    """A topic that no other test has, because they share one broker."""
+    topic = f"study-{uuid.uuid4().hex[:8]}.reports"
+    await log.create_topic(topic, TopicSettings(partitions))
+    return topic
+
+
+async def read_to(reader: Reader, position: int) -> list[Record]:
+    """Everything a reader finds until it stands at `position`, which it must reach."""
+    found: list[Record] = []
+    for _ in range(40):
+        found += await reader.read(timeout=0.25)
+        if reader.position >= position:
+            return found
+    raise AssertionError(f"the reader stays at {reader.position}, expected {position}")
+
+
+async def read_all(log: Log, topic: str, partition: int = 0, *, committed: bool = True) -> list[bytes | None]:
+    """Every value a new reader sees, up to where such a reader can go now."""
+    start = await log.start_offset(topic, partition)
+    end = await (log.stable_offset if committed else log.end_offset)(topic, partition)
+    reader = await log.reader(topic, partition, start, committed=committed)
+    try:
+        return values(await read_to(reader, end))
+    finally:
+        await reader.close()
+
+
+def values(records: Sequence[Record]) -> list[bytes | None]:
+    return [record.value for record in records]

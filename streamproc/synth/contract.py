@@ -24,6 +24,9 @@ MAX_ROWS = 2**31 - 1
 MAX_NUMERATOR = 2**62
 """Nothing computed from counts may come near the 64-bit limit, at which the noise mechanism would saturate silently."""
 
+MIN_BUDGET = 1e-12
+"""The smallest budget, in zCDP, for which even the longest study's noise stays far below the 64-bit limit."""
+
 ONES = ("0", "1")
 """The alphabet of a cumulative release's columns."""
 
@@ -78,9 +81,14 @@ Contract: TypeAlias = WindowContract | CumulativeContract
 
 def contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
     """The contract of every release of a study over `n` people, in the order of the study file."""
+    if study.privacy.budget < MIN_BUDGET:
+        key, got = ("rho", study.privacy.rho) if study.privacy.rho is not None else ("epsilon", study.privacy.epsilon)
+        raise StudyError(f"privacy.{key}", got, f"a budget of at least rho {MIN_BUDGET}: noise must fit 64-bit integers")
     budgets = split_budget(study.privacy.budget, [release.share for release in study.releases])
     made: dict[str, Contract] = {}
     for release, rho in zip(study.releases, budgets, strict=True):
+        if rho < MIN_BUDGET:
+            raise StudyError(f"release.{release.name}.share", f"a budget of rho {rho:.3g}", f"at least rho {MIN_BUDGET}")
         make = _window if isinstance(release, WindowRelease) else _cumulative
         made[release.name] = make(study, release, n, rho, insecure)  # type: ignore[arg-type]
     return made

@@ -1,0 +1,212 @@
+"""A plan for people: one sentence that says what is promised, then tables of at most 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from streamproc.cli.figures import rounded_up
+from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, StudyPlan, quarters
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.study import WindowRelease
+
+WIDTH = 100
+_PERIODS_SHOWN = 7
+
+_PROMISE = {
+    Adjacency.REPLACE_ONE: "Replacing any one person's whole history by any other",
+    Adjacency.ZERO_OUT: "Taking any one person's whole history out of every count",
+}
+
+
+def show_plan(plan: StudyPlan) -> None:
+    """Print it: without colours where standard output is not a terminal."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    console.print(promise(plan))
+    console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_alphabet(plan)}.")
+    for warning in plan.warnings:
+        console.print(Text(f"\nWARNING  {warning.release}: {warning.message}.", style="bold yellow"))
+    for table in _tables(plan):
+        console.print()
+        console.print(table)
+    console.print()
+    for note in plan.notes:
+        console.print(f"Note: {note.message}.")
+
+
+def _tables(plan: StudyPlan) -> Iterator[Table]:
+    yield _releases(plan)
+    yield from map(_errors, plan.releases)
+    yield _spending(plan)
+    yield _other_adjacency(plan)
+    yield from (_alternatives(release, plan.adjacency) for release in plan.releases if release.alternatives)
+
+
+def promise(plan: StudyPlan) -> str:
+    """What the whole study guarantees, in one sentence."""
+    total = plan.total
+    return (
+        f"{_PROMISE[plan.adjacency]} ({plan.adjacency.value}) changes the distribution of everything this study releases "
+        f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {rounded_up(total.epsilon)} at delta = "
+        f"{short(total.delta)}."
+    )
+
+
+def _releases(plan: StudyPlan) -> Table:
+    table = _table(f"Releases: budget and noise ({plan.adjacency.value}, delta {short(plan.study.privacy.delta)})")
+    table.add_column("release", overflow="fold")
+    table.add_column("kind", no_wrap=True)
+    for heading in ("share", "rho", "epsilon", "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for release in plan.releases:
+        memory = release.memory
+        known = release.contract.n_star is not None
+        table.add_row(
+            release.release.name,
+            _kind(release),
+            f"{float(release.share):.3g}",
+            rounded_up(release.contract.rho),
+            rounded_up(release.epsilon),
+            _number(release.noise_people),
+            f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "-",
+            f"{'' if known else '~'}{memory.rows:,}",
+            f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B a row",
+        )
+    return table
+
+
+def _kind(release: ReleasePlan) -> str:
+    chosen = release.release
+    if isinstance(chosen, WindowRelease):
+        return f"window, k={chosen.k}\n{chosen.measure}"
+    return f"cumulative\n{chosen.counter}, {chosen.allocation}"
+
+
+def _errors(release: ReleasePlan) -> Table:
+    table = _table(f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})")
+    columns_only = release.contract.kind == "cumulative"
+    table.add_column("question", overflow="fold")
+    worst = ["worst at\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
+    last = ["last, ±\npeople", "last, ±\n% points"]
+    for heading in [*worst, *last, *(["columns\nonly, ±"] if columns_only else [])]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for query in release.queries:
+        table.add_row(query.label, *_error_cells(query))
+    if columns_only:
+        table.caption = "Before clamping. Columns only: people, at the last period, for who lacks the ledger."
+    return table
+
+
+def _error_cells(query: QueryPlan) -> list[str]:
+    worst, last = query.worst, query.last
+    only = query.half_people_columns_only
+    return [
+        str(worst.period),
+        _number(worst.stderr_people),
+        _number(worst.half_people),
+        _number(worst.half_points),
+        _number(last.half_people),
+        _number(last.half_points),
+        *([] if only is None else [_number(only)]),
+    ]
+
+
+def _spending(plan: StudyPlan) -> Table:
+    table = _table(f"Spent after a period: running totals ({plan.adjacency.value})")
+    table.add_column("", overflow="fold")
+    horizon = plan.study.horizon
+    wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
+    shown = [spent.period for spent in plan.spending if spent.period in wanted]
+    for period in shown:
+        table.add_column(str(period), justify="right", no_wrap=True)
+    for release in plan.releases:
+        by_period = {spent.period: spent for spent in release.spending}
+        table.add_row(f"{release.release.name}: rho", *(rounded_up(by_period[period].rho) for period in shown))
+    total = {spent.period: spent for spent in plan.spending}
+    if len(plan.releases) > 1:
+        table.add_row("study: rho", *(rounded_up(total[period].rho) for period in shown))
+    delta = short(plan.study.privacy.delta)
+    table.add_row(f"study: epsilon at delta {delta}", *(rounded_up(total[period].epsilon) for period in shown))
+    return table
+
+
+def _other_adjacency(plan: StudyPlan) -> Table:
+    ours, theirs = plan.adjacency.value, plan.other_adjacency.value
+    table = _table(f"The same noise under {theirs} instead of {ours}")
+    table.add_column("", overflow="fold")
+    for heading in (f"rho\n{ours}", f"rho\n{theirs}", "times", f"epsilon\n{theirs}"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = [(release.release.name, release.spending[-1], release.other) for release in plan.releases]
+    for name, spent, other in [*rows, *([("study", plan.total, plan.other)] if len(rows) > 1 else [])]:
+        table.add_row(
+            name, rounded_up(spent.rho), rounded_up(other.rho), f"{other.rho / spent.rho:.2f}", rounded_up(other.epsilon)
+        )
+    return table
+
+
+def _alternatives(release: ReleasePlan, adjacency: Adjacency) -> Table:
+    table = _table(f"{release.release.name}: the ways on offer at the same budget ({adjacency.value})")
+    windows = [way for way in release.alternatives if isinstance(way, MeasureAlternative)]
+    headings = (
+        ["measure", "noise sd of a bin\npeople", "variance\nto chosen", "n_pad\nper bin", "n*"]
+        if windows
+        else ["counter", "allocation", "worst std error\npeople", "RMS std error\npeople", "RMS\nto chosen"]
+    )
+    texts = 1 if windows else 2
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < texts else "right", no_wrap=True)
+    table.add_column("")
+    for way in windows:
+        cells = [way.measure, _number(way.bin_stderr_people), f"{way.variance_ratio:.2f}", f"{way.n_pad:,}", f"{way.rows:,}"]
+        table.add_row(*cells, "chosen" if way.chosen else "", style="bold" if way.chosen else "")
+    for other in (way for way in release.alternatives if isinstance(way, CounterAlternative)):
+        worst, rms = _number(other.worst_stderr_people), _number(other.rms_stderr_people)
+        cells = [other.counter, other.allocation, worst, rms, f"{other.rms_ratio:.2f}"]
+        table.add_row(*cells, "chosen" if other.chosen else "", style="bold" if other.chosen else "")
+    if not windows:
+        table.caption = "Before clamping; over all weights b = 1..T and all periods."
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        caption_justify="left",
+        caption_style="",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _adjacency(release: ReleasePlan) -> str:
+    return release.contract.mechanism.adjacency.value
+
+
+def _alphabet(plan: StudyPlan) -> str:
+    symbols = plan.study.alphabet
+    return ", ".join(symbols if len(symbols) <= 8 else [*symbols[:7], f"... {len(symbols)} in all"])
+
+
+def short(delta: float) -> str:
+    """1e-6, not 1e-06."""
+    return f"{delta:g}".replace("e-0", "e-")
+
+
+def _number(value: float) -> str:
+    """Three significant digits, thousands apart."""
+    return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"
+
+
+def _bytes(size: int) -> str:
+    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.3g} {units[0]}"

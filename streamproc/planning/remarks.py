@@ -1,0 +1,78 @@
+"""What a steward should know before starting: warnings to act on, and notes on what is and is not promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from streamproc.planning.values import ReleasePlan, Remark
+from streamproc.privacy.window import WindowMechanism
+from streamproc.study import Study, WindowRelease
+from streamproc.synth.contract import WindowContract
+from streamproc.synth.padding import padding
+
+WIDE_POINTS = 10.0
+"""Half-width of a 95% interval, in percentage points, above which an answer says little."""
+
+
+def warnings(releases: Sequence[ReleasePlan]) -> Iterator[Remark]:
+    """What will make a release hard to use, and what would help."""
+    for plan in releases:
+        if isinstance(plan.contract, WindowContract):
+            yield from _padding_warning(plan, plan.contract)
+        yield from _width_warning(plan)
+
+
+def notes(study: Study, n: int, *, compared: bool) -> Iterator[Remark]:
+    """What the numbers do not say by themselves."""
+    if study.population.roster is None:
+        message = "without a roster, who takes part is whoever reports in period 1, and that is not protected"
+        yield Remark("no_roster", None, message)
+    elif study.population.size not in (None, n):
+        message = f"the roster has {n:,} people, not population.size = {study.population.size:,}; the roster counts"
+        yield Remark("roster_differs_from_size", None, message)
+    unused = 1 - sum(release.share for release in study.releases)
+    if unused > 0:
+        message = f"the shares leave {float(unused):.3g} of the budget unused"
+        yield Remark("budget_unused", None, message)
+    if not compared:
+        message = "counters were not compared, since each takes seconds at this horizon: --compare does it"
+        yield Remark("counters_not_compared", None, message)
+
+
+def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[Remark]:
+    padded = contract.expected_rows - contract.n
+    if padded <= contract.n:
+        return
+    release, mechanism = plan.release, contract.mechanism
+    assert isinstance(release, WindowRelease)
+    smaller = next((k for k in range(mechanism.k - 1, 0, -1) if _padded(release, contract, k) <= contract.n), None)
+    # The padding falls with the square root of the budget.
+    rho = contract.rho * (padded / contract.n) ** 2
+    advice = f"a budget of about rho = {rho:.2g} for this release, or more people"
+    if smaller is not None:
+        advice = f"k = {smaller}, or {advice}"
+    message = (
+        f"padding outweighs people: {mechanism.bins:,} bins x {contract.n_pad:,} = {padded:,} padding people beside "
+        f"{contract.n:,} real ones, so shares that are not debiased mean little; take {advice}"
+    )
+    yield Remark("padding_outweighs_people", plan.release.name, message)
+
+
+def _padded(release: WindowRelease, contract: WindowContract, k: int) -> int:
+    ours = contract.mechanism
+    mechanism = WindowMechanism.calibrated(
+        q=ours.q, k=k, horizon=ours.horizon, measure=ours.measure, adjacency=ours.adjacency, rho=contract.rho
+    )
+    return mechanism.bins * padding(mechanism, release.beta)
+
+
+def _width_warning(plan: ReleasePlan) -> Iterator[Remark]:
+    query = max(plan.queries, key=lambda query: query.worst.half_points)
+    widest = query.worst.half_points
+    if widest > WIDE_POINTS:
+        message = (
+            f"wide intervals: ±{widest:.3g} points for [{query.label}] at period {query.worst.period}; "
+            f"±{WIDE_POINTS:g} points would take about {widest / WIDE_POINTS:.2g} times the people, or "
+            f"{(widest / WIDE_POINTS) ** 2:.2g} times the budget"
+        )
+        yield Remark("wide_interval", plan.release.name, message)

@@ -1,0 +1,321 @@
+"""`streamproc plan`, as a steward and a script meet it: exit codes, standard output, JSON and pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamproc.cli import app
+
+STUDY = """
+[study]
+name = "poverty"
+alphabet = ["0", "1"]
+horizon = 12
+
+[population]
+size = 23374
+
+[privacy]
+rho = 0.005
+
+[[release]]
+name = "quarterly"
+kind = "window"
+k = 3
+
+[[release]]
+name = "months-poor"
+kind = "cumulative"
+"""
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the study in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path
+
+
+@pytest.fixture
+def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run `streamproc plan STUDY ...`, with one part of the study replaced: its exit code, output and complaint."""
+
+    def run(*arguments: str, change: tuple[str, str] | None = None, study: str = "study.toml") -> tuple[int, str, str]:
+        if change is not None:
+            assert change[0] in STUDY
+            (folder / "study.toml").write_text(STUDY.replace(*change))
+        monkeypatch.setattr(sys, "argv", ["streamproc", "plan", study, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        code = ended.value.code
+        assert code is None or isinstance(code, int)
+        return code or 0, *capsys.readouterr()
+
+    return run
+
+
+def test_the_output_starts_with_what_is_promised(plan: Any) -> None:
+    code, out, complaint = plan()
+
+    promise = " ".join(out.split("\n\n")[0].split())
+    assert (code, complaint) == (0, "")
+    assert promise.startswith(
+        "Replacing any one person's whole history by any other (replace-one) changes the distribution of everything this "
+        "study releases by at most rho = 0.005 (zCDP), which is epsilon = 0.43 at delta = 1e-6."
+    )
+
+
+def test_a_zero_out_study_promises_less_and_says_so(plan: Any) -> None:
+    _, out, _ = plan(change=("rho = 0.005", 'rho = 0.005\nadjacency = "zero-out"'))
+
+    assert out.startswith("Taking any one person's whole history out of every count (zero-out)")
+    assert "The same noise under replace-one instead of zero-out" in out
+    assert "(replace-one)" not in out
+
+
+def test_the_tables_show_what_a_steward_needs(plan: Any) -> None:
+    _, out, _ = plan()
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+
+    assert "quarterly window, k=3 0.5 0.0025 0.2976 49.5 193 24,918 24.9 kB" in lines
+    assert "months-poor cumulative 0.5 0.0025 0.2976 85.5 - 23,374 46.7 kB" in lines
+    assert "one bin, such as 000 6 49.5 97 0.415 97 0.415" in lines
+    assert "'1' at least once 12 85.5 167 0.717 167 0.717 245" in lines
+    assert "study: rho 0.0001268 0.0008438 0.002213 0.003625 0.005" in lines
+    assert "histogram 63.2 1.63 246 25,342" in lines
+    assert "sqrt equal-max 85.5 79.1 1.00 chosen" in lines
+
+
+def test_every_table_of_numbers_names_the_adjacency(plan: Any) -> None:
+    _, out, _ = plan()
+    blocks = [block for block in out.split("\n\n") if "───" in block]
+
+    assert len(blocks) == 7
+    assert all("replace-one" in block for block in blocks)
+
+
+def test_a_pipe_gets_at_most_100_columns_and_no_colours(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streamproc", "plan", "study.toml"], cwd=folder, capture_output=True, text=True, check=True
+    )
+
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert "\x1b" not in done.stdout
+    assert "…" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_symbols_that_look_like_markup_are_shown_as_they_are(plan: Any) -> None:
+    code, out, _ = plan(change=('["0", "1"]', '["[red]", "$_[/b]:smile:"]'))
+
+    assert code == 0
+    assert "'$_[/b]:smile:'" in out
+
+
+def test_warnings_come_before_the_tables(plan: Any) -> None:
+    _, out, _ = plan(change=("size = 23374", "size = 500"))
+
+    assert "WARNING quarterly: padding outweighs people" in " ".join(out.split())
+    assert "WARNING months-poor: wide intervals" in " ".join(out.split())
+    assert out.index("WARNING") < out.index("Releases:")
+
+
+def test_no_warning_where_none_is_due(plan: Any) -> None:
+    assert "WARNING" not in plan()[1]
+
+
+def test_json_is_one_object_and_nothing_else(plan: Any) -> None:
+    code, out, complaint = plan("--json")
+
+    assert (code, complaint, out.count("\n")) == (0, "", 1)
+    assert set(json.loads(out)) == {
+        *("study", "alphabet", "horizon", "n", "adjacency", "budget", "rho", "epsilon", "delta"),
+        *("other_adjacency", "periods", "releases", "warnings", "notes"),
+    }
+
+
+SHARED = {
+    *("kind", "share", "rho", "epsilon", "other_adjacency", "noise_people", "variance", "n_pad", "n_star"),
+    *("n_star_expected", "periods", "queries", "memory", "alternatives"),
+}
+ERROR = {"period", "stderr_people", "half_people", "stderr_points", "half_points"}
+
+
+def test_the_names_in_json_are_stable(plan: Any) -> None:
+    document = json.loads(plan("--json", change=("size = 23374", "size = 500"))[1])
+    window, cumulative = document["releases"]["quarterly"], document["releases"]["months-poor"]
+
+    assert set(window) == SHARED | {"k", "measure", "beta", "bins"}
+    assert set(cumulative) == SHARED | {"counter", "allocation", "event"}
+    for release in (window, cumulative):
+        assert set(release["memory"]) == {"rows", "row_bytes", "column_bytes", "kept_bytes"}
+        for query in release["queries"].values():
+            assert set(query) == {"label", "worst", "last", "half_people_columns_only", "periods"}
+            assert {frozenset(error) for error in (query["worst"], query["last"], *query["periods"])} == {frozenset(ERROR)}
+    assert set(window["alternatives"][0]) == {
+        *("measure", "chosen", "bin_stderr_people", "n_pad", "rows", "variance_ratio"),
+    }
+    assert set(cumulative["alternatives"][0]) == {
+        *("counter", "allocation", "chosen", "worst_stderr_people", "rms_stderr_people", "rms_ratio"),
+    }
+    for holder in (document, window, cumulative):
+        assert set(holder["other_adjacency"]) == {"adjacency", "rho", "epsilon"}
+        assert {frozenset(spent) for spent in holder["periods"]} == {frozenset({"period", "rho_spent", "epsilon_spent"})}
+    assert {frozenset(remark) for remark in document["warnings"] + document["notes"]} == {
+        frozenset({"code", "release", "message"})
+    }
+
+
+def test_json_holds_the_numbers_of_the_plan(plan: Any) -> None:
+    document = json.loads(plan("--json")[1])
+    window, cumulative = document["releases"]["quarterly"], document["releases"]["months-poor"]
+    variance = (1 + 3 + 6 / 2) / 0.0025 * 7 / 8
+
+    assert (document["n"], document["adjacency"], document["delta"]) == (23_374, "replace-one", 1e-6)
+    assert document["epsilon"] == pytest.approx(0.4299414688)
+    assert window["variance"] == pytest.approx(variance, rel=1e-12)
+    assert window["noise_people"] == pytest.approx(math.sqrt(variance), rel=1e-12)
+    assert (window["n_pad"], window["n_star"]) == (193, 23_374 + 8 * 193)
+    assert (cumulative["n_pad"], cumulative["n_star"]) == (0, 23_374)
+    assert len(cumulative["variance"]) == 12
+    assert [spent["period"] for spent in document["periods"]] == list(range(1, 13))
+    assert document["periods"][-1]["rho_spent"] == document["rho"] == pytest.approx(0.005, abs=1e-12)
+
+
+def test_the_people_of_histogram_are_only_expected(plan: Any) -> None:
+    release = json.loads(plan("--json", change=("k = 3", 'k = 3\nmeasure = "histogram"'))[1])["releases"]["quarterly"]
+
+    assert release["n_star"] is None
+    assert release["n_star_expected"] == 23_374 + 8 * release["n_pad"]
+
+
+def test_a_study_without_a_size_is_refused_in_one_line(plan: Any) -> None:
+    code, out, complaint = plan(change=("size = 23374", ""))
+
+    assert (code, out, complaint.count("\n")) == (2, "", 1)
+    assert "population.size" in complaint
+
+
+def test_without_a_size_the_ids_in_the_roster_are_counted(plan: Any, folder: Path) -> None:
+    (folder / "people.txt").write_bytes(b"anna\n\n  \r\nbert\r\nc\xffarl")
+
+    document = json.loads(plan("--json", change=("size = 23374", 'roster = "people.txt"'))[1])
+
+    assert document["n"] == 3
+
+
+def test_the_roster_is_sought_beside_the_study_file(plan: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "people.txt").write_text("anna\nbert\n")
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+
+    with_roster = ("size = 23374", 'roster = "people.txt"')
+
+    assert json.loads(plan("--json", change=with_roster, study="../study.toml")[1])["n"] == 2
+
+
+def test_a_roster_that_cannot_be_read_leaves_the_size(plan: Any) -> None:
+    with_both = ("size = 23374", 'size = 23374\nroster = "absent.txt"')
+    assert json.loads(plan("--json", change=with_both)[1])["n"] == 23_374
+
+    code, _, complaint = plan(change=("size = 23374", 'roster = "absent.txt"'))
+    assert code == 2
+    assert "population.size" in complaint and "absent.txt" in complaint
+
+
+def test_an_empty_roster_is_refused(plan: Any, folder: Path) -> None:
+    (folder / "people.txt").write_text("\n")
+
+    code, _, complaint = plan(change=("size = 23374", 'roster = "people.txt"'))
+
+    assert code == 2 and "population.roster" in complaint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "change", "named"),
+    [
+        ([], ("k = 3", "k = 13"), "release.quarterly.k"),
+        ([], ("rho = 0.005", "rho = 1e-9\ndelta = 2"), "privacy.delta"),
+        (["--plot", "plan.bmp"], None, "plan.bmp"),
+        (["--plot", "plan"], None, ".png, .svg, .pdf"),
+        (["--plot", "nowhere/plan.png"], None, "nowhere/plan.png"),
+        (["--colour"], None, "--colour"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(
+    plan: Any, arguments: list[str], change: tuple[str, str] | None, named: str
+) -> None:
+    code, _, complaint = plan(*arguments, change=change)
+
+    assert (code, complaint.count("\n")) == (2, 1)
+    assert named in complaint
+
+
+def test_a_machine_without_matplotlib_is_told_how_to_get_it(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    code, out, complaint = plan("--plot", "plan.png")
+
+    assert (code, out) == (2, "")
+    assert "pip install streamproc[plot]" in complaint
+
+
+def test_a_plan_without_a_plot_does_not_load_matplotlib(folder: Path) -> None:
+    script = (
+        "import sys; from streamproc.cli.app import streamproc as s; s.main(['plan', 'study.toml'], standalone_mode=False); "
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("name", "magic"), [("plan.png", PNG), ("plan.SVG", b"<?xml"), ("plan.pdf", b"%PDF")])
+def test_a_plot_is_a_picture_of_the_named_kind(plan: Any, folder: Path, name: str, magic: bytes) -> None:
+    code, out, complaint = plan("--plot", name)
+
+    assert (code, complaint) == (0, "")
+    assert out.endswith(f"Plot: {name}\n")
+    assert (folder / name).read_bytes().startswith(magic)
+
+
+def test_a_plot_is_not_blank_and_leaves_json_alone(plan: Any, folder: Path) -> None:
+    from matplotlib.image import imread
+
+    # A dollar sign would be taken for mathematics, and the letter is in no font that comes with matplotlib.
+    code, out, complaint = plan("--json", "--plot", "plan.png", change=('["0", "1"]', '["$a", "b$ \\u4e00"]'))
+
+    assert (code, complaint) == (0, "")
+    assert json.loads(out)["study"] == "poverty"
+    picture = imread(folder / "plan.png")
+    assert picture.shape[1] == 1800
+    assert (picture[..., :3].min(axis=2) < 0.5).mean() > 0.005
+
+
+def test_a_long_study_is_planned_without_comparing_counters(plan: Any) -> None:
+    code, out, _ = plan(change=("horizon = 12", "horizon = 210"))
+
+    assert code == 0
+    assert "--compare" in out
+    assert "honaker" not in out
+    assert "honaker" in plan("--compare")[1]
+
+
+@pytest.mark.slow
+def test_a_thousand_periods_can_be_planned(plan: Any) -> None:
+    code, out, _ = plan("--json", change=("horizon = 12", "horizon = 1000"))
+
+    document = json.loads(out)
+    assert code == 0
+    assert len(document["periods"]) == 1000
+    assert document["rho"] == pytest.approx(0.005, abs=1e-12)
+    assert document["rho"] <= 0.005

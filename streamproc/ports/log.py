@@ -177,6 +177,10 @@ class Log(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+    async def brokers(self) -> int:
+        """How many brokers there are; 1 for a log on one machine."""
+        ...
+
     async def topics(self) -> Mapping[str, int]:
         """Every topic there is, with its number of partitions. Creates nothing."""
         ...

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.synchronize import Event
 from typing import TypeVar, cast
 
 from streamproc.errors import StreamprocError
@@ -21,6 +23,9 @@ from streamproc.synth.contract import Contract
 
 Outcome = TypeVar("Outcome")
 
+_AT_ONCE = 4
+"""Runs a worker is handed at a time, at most: results come steadily."""
+
 
 def repeat_study(
     study: Study,
@@ -32,39 +37,53 @@ def repeat_study(
 ) -> Iterator[Outcome]:
     """`ask(run, replayed)` for `run = 0..runs-1`, in order. `ask` runs in other processes, so it must be picklable.
 
-    With a seed, run `i` uses `seed + i`: run 0 is the study that a single replay with this seed releases.
+    With a seed, run `i` uses `seed + i`: run 0 is the study that a single replay with this seed releases. However this ends,
+    also by an interrupt, the processes end with it, without a word of their own.
     """
     workers = min(os.cpu_count() or 1, runs)
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _prepare, (study, contracts, tallies, ask, seed))
+    stop = context.Event()
+    pool = ProcessPoolExecutor(workers, context, _prepare, (stop, (study, contracts, tallies, ask, seed)))
     try:
-        # Few runs in a chunk: results come steadily, and an interrupt need not wait long for those under way.
-        chunk = max(1, min(4, runs // (16 * workers)))
-        yield from pool.map(cast(Callable[[int], Outcome], _run), range(runs), chunksize=chunk)
+        with _signals_held_back():
+            chunk = max(1, min(_AT_ONCE, runs // (16 * workers)))
+            outcomes = pool.map(cast(Callable[[int], Outcome], _run), range(runs), chunksize=chunk)
+        yield from outcomes
     except BrokenProcessPool:
         raise StreamprocError("a worker process was ended from outside: is there enough memory for every core?") from None
     finally:
-        pool.shutdown(cancel_futures=True)
+        # In this order: the pool takes workers that end while runs are waiting for a failure, and says so.
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop.set()
 
 
-_prepared: tuple[Study, Mapping[str, Contract], Tallies, Callable[[int, Replayed], object], int | None]
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal. Those started in here never see it: `stop` ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _prepare(*arguments: object) -> None:
+_Prepared = tuple[Study, Mapping[str, Contract], Tallies, Callable[[int, Replayed], object], int | None]
+_prepared: _Prepared
+
+
+def _prepare(stop: Event, prepared: _Prepared) -> None:
     """Set up a worker once: the tallies are far larger than a run's number."""
-    # Ctrl-C reaches every process of a terminal: a worker ends without a word, and the parent says what there is to say.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_when_told, args=(stop,), daemon=True).start()
     global _prepared  # noqa: PLW0603  a process pool's only way to hand a worker something once
-    _prepared = arguments  # type: ignore[assignment]
+    _prepared = prepared
 
 
-def _end_with_parent() -> None:
-    """A parent that is killed cannot end its workers, and they would wait for it for ever."""
+def _end_when_told(stop: Event) -> None:
+    """End this worker, whatever it is doing; also if its parent was killed and can tell nobody."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    while not stop.wait(timeout=1) and parent is not None and parent.is_alive():
+        pass
+    os._exit(0)
 
 
 def _run(run: int) -> object:

@@ -35,13 +35,35 @@ class Synthesis:
                 states[name] = WindowState.initial(contract.mechanism)
             else:
                 states[name] = CumulativeState.initial(contract)
-        odometers = {name: Odometer(name, contract.rho, contract.mechanism) for name, contract in contracts.items()}
-        return cls(Period(0), contracts, states, odometers)
+        return cls.resumed(Period(0), contracts, states, ())
+
+    @classmethod
+    def resumed(
+        cls, period: Period, contracts: Mapping[str, Contract], states: Mapping[str, State], redrawn: tuple[Period, ...]
+    ) -> Synthesis:
+        """After `period` periods, some of which may have been drawn twice."""
+        odometers = {
+            name: Odometer(name, contract.rho, contract.mechanism, period, redrawn) for name, contract in contracts.items()
+        }
+        return cls(period, contracts, states, odometers)
+
+    @property
+    def redrawn(self) -> tuple[Period, ...]:
+        """Periods drawn once more after an accepted loss; the same for every release."""
+        return next(iter(self.odometers.values())).redrawn
 
     @property
     def spent(self) -> Rho:
         """What all releases together have spent."""
         return total_spent([odometer.spent for odometer in self.odometers.values()])
+
+    def rows(self, name: str) -> int | None:
+        """Synthetic people of a release; None until its first column."""
+        contract, state = self.contracts[name], self.states[name]
+        if isinstance(contract, WindowContract):
+            assert isinstance(state, WindowState)
+            return len(state.windows) if self.period >= contract.mechanism.k else None
+        return contract.n if self.period else None
 
     def step(self, tally: Mapping[str, IntArray], entropy: Entropy) -> tuple[Synthesis, dict[str, Step]]:
         """The next period of every release, from its exact tally."""

@@ -44,6 +44,10 @@ class EmbeddedLog:
         await self._reads.close()
         await self._writes.close()
 
+    async def brokers(self) -> int:
+        """This machine."""
+        return 1
+
     async def topics(self) -> Mapping[str, int]:
         return await self._reads.read(store.topics, absent=dict)
 

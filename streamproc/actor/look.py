@@ -1,0 +1,58 @@
+"""Looking: the public topics of a study as they are now. Reads only, creates nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamproc.actor.startup import InLedger
+from streamproc.errors import Refused, VerificationFailed
+from streamproc.ports.log import Log
+from streamproc.ports.reading import everything
+from streamproc.study import Study
+from streamproc.wire.chain import VerifiedLedger, verify_chain
+from streamproc.wire.topics import Topics
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look found."""
+
+    ledger: VerifiedLedger | None
+    """None if the topic is absent or empty."""
+    used: tuple[str, ...]
+    """Topics other than reports and control that have ever held a record."""
+
+    @property
+    def in_ledger(self) -> InLedger | None:
+        """What the table of start-up moves needs to know."""
+        if self.ledger is None:
+            return None
+        return InLedger(self.ledger.period, self.ledger.head, self.ledger.intents[0] if self.ledger.intents else None)
+
+
+async def look(log: Log, study: Study) -> Seen:
+    """Read the ledger from its start, and see which topics were ever used."""
+    topics = Topics(study.name)
+    there = await log.topics()
+    ours = [topics.tallies, topics.rejects, topics.ledger, *(topics.synthetic(r.name) for r in study.releases)]
+    used = [topic for topic in ours if topic in there and await log.end_offset(topic, 0) > 0]
+    if topics.ledger not in there:
+        return Seen(None, tuple(used))
+    if await log.start_offset(topics.ledger, 0) > 0:
+        raise Refused(f"topic {topics.ledger}: its first records are gone; it must be kept for ever")
+    values = [record.value async for record in everything(log, topics.ledger)]
+    try:
+        return Seen(verify_chain(values), tuple(used))
+    except VerificationFailed as failed:
+        raise Refused(f"topic {topics.ledger} does not hold together: {failed}") from None
+
+
+def check_same_study(seen: Seen, study: Study, fingerprint: bytes, *, insecure: bool) -> None:
+    """Refuse to go on with a ledger of another study, or from one side of `insecure` to the other."""
+    if seen.ledger is None:
+        return
+    if seen.ledger.study.fingerprint != fingerprint:
+        raise Refused(f"study {study.name}: its ledger was begun with other values; a study cannot change once it has begun")
+    if seen.ledger.study.insecure != insecure:
+        began, now = ("with", "without") if seen.ledger.study.insecure else ("without", "with")
+        raise Refused(f"study {study.name}: it was begun {began} a seed and cannot go on {now} one")

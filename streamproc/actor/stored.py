@@ -1,0 +1,81 @@
+"""The synthesizer's state file: all it must remember, and the exact bytes of the last period it drew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamproc.actor.draft import Draft, Outgoing
+from streamproc.actor.memory import arrays_of, synthesis_of
+from streamproc.actor.startup import OnDisk
+from streamproc.errors import Refused
+from streamproc.ports.disk import Disk
+from streamproc.privacy.quantities import Period
+from streamproc.synth.contract import contract_from_dict, contract_to_dict
+from streamproc.synth.synthesis import Synthesis
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
+
+STATE_FILE = "synthesizer.state"
+SETTLED_FILE = "synthesizer.settled"
+"""Holds the digest of the last period known to be published; without it a period is settled again, which is harmless."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A period that was drawn, with everything that follows from it."""
+
+    synthesis: Synthesis
+    draft: Draft
+
+
+def write_stored(disk: Disk, fingerprint: bytes, stored: Stored) -> int:
+    """Persist; when this returns the draw is durable. Answers with the file's size in bytes."""
+    synthesis, draft = stored.synthesis, stored.draft
+    body = pack_arrays(
+        {
+            "period": synthesis.period,
+            "redrawn": list(synthesis.redrawn),
+            "contracts": {name: contract_to_dict(contract) for name, contract in synthesis.contracts.items()},
+            "arrays": arrays_of(synthesis),
+            "digest": draft.digest,
+            "previous": draft.previous,
+            "outgoing": [[record.topic, record.value] for record in draft.outgoing],
+        }
+    )
+    content = seal(fingerprint, body)
+    disk.write(STATE_FILE, content)
+    return len(content)
+
+
+def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
+    """What is on disk; None if there is nothing. Refuses what is damaged or of another study."""
+    content = disk.read(STATE_FILE)
+    if content is None:
+        return None
+    try:
+        state = unpack_arrays(unseal(content, fingerprint))
+        contracts = {name: contract_from_dict(values) for name, values in state["contracts"].items()}
+        period = Period(state["period"])
+        redrawn = [Period(again) for again in state["redrawn"]]
+        synthesis = synthesis_of(contracts, period, state["arrays"], redrawn)
+        outgoing = tuple(Outgoing(topic, value) for topic, value in state["outgoing"])
+        return Stored(synthesis, Draft(period, state["digest"], state["previous"], outgoing))
+    except (Malformed, KeyError, TypeError, ValueError) as error:
+        reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
+        raise Refused(
+            f"state file {STATE_FILE}: {reason}; put back the newest copy of the state folder, or rebuild it with "
+            "`streamproc restore`"
+        ) from None
+
+
+def settle(disk: Disk, draft: Draft) -> None:
+    """Mark the period published."""
+    disk.write(SETTLED_FILE, draft.digest)
+
+
+def on_disk(disk: Disk, stored: Stored | None) -> OnDisk | None:
+    """What the table of start-up moves needs to know."""
+    if stored is None:
+        return None
+    draft = stored.draft
+    return OnDisk(draft.period, draft.digest, draft.previous, disk.read(SETTLED_FILE) == draft.digest)

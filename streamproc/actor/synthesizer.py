@@ -1,0 +1,206 @@
+"""The synthesizer: look, fence, look again; then persist, announce, publish and settle, one period after the other.
+
+Whatever goes wrong with the log leaves the outcome unknown, so there is one way out of every error: drop the transactor and
+begin again at *look*. What was drawn is on disk before any byte of it leaves, so it is never drawn again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from streamproc.actor.draft import Draft, draft
+from streamproc.actor.look import Seen, check_same_study, look
+from streamproc.actor.startup import Move, decide
+from streamproc.actor.stored import Stored, on_disk, read_stored, settle, write_stored
+from streamproc.actor.tallies import StudyTally, TallyInbox
+from streamproc.errors import Refused
+from streamproc.ports.clock import Clock
+from streamproc.ports.disk import Disk
+from streamproc.ports.log import Fenced, Log, LogUnavailable, OutcomeUnknown, Transactor
+from streamproc.privacy.entropy import Entropy
+from streamproc.privacy.quantities import Period
+from streamproc.study import Study
+from streamproc.study.fingerprint import public_values
+from streamproc.synth.contract import contracts
+from streamproc.synth.step import Step
+from streamproc.synth.synthesis import Synthesis
+from streamproc.wire.ledger import Intent, StudyRecord, digest
+from streamproc.wire.topics import Topics
+
+MAX_FENCED = 3
+"""Fenced this often in one period, another synthesizer is alive: it is better to stop than to fight."""
+
+TRANSACTION_TIMEOUT = 60.0
+"""Seconds after which the broker aborts a transaction that a dead synthesizer left open."""
+
+Offload = Callable[..., Awaitable[Any]]
+"""Runs a slow function without stopping the loop; simulations run it in place."""
+
+
+class Observer(Protocol):
+    """Who is told about progress; nothing it is told depends on a draw that is not published."""
+
+    def watermark(self, period: Period) -> None: ...
+    def persisted(self, period: Period, size: int) -> None: ...
+    def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None: ...
+    def fenced(self, period: Period) -> None: ...
+    def trouble(self, problem: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything a synthesizer touches."""
+
+    log: Log
+    disk: Disk
+    entropy: Entropy
+    clock: Clock
+    offload: Offload = asyncio.to_thread
+    jitter: Callable[[float, float], float] = random.uniform
+    """A random number of seconds between two: so that two that fight do not stay in step."""
+
+
+class Synthesizer:
+    """One actor per study: it owns the state, and nobody else draws."""
+
+    def __init__(self, study: Study, fingerprint: bytes, ports: Ports, observer: Observer) -> None:
+        self._study = study
+        self._fingerprint = fingerprint
+        self._ports = ports
+        self._observer = observer
+        self._topics = Topics(study.name)
+        self._fenced: dict[Period, int] = {}
+        self._period = Period(0)
+
+    async def run(self) -> None:
+        """Release every period; returns when period `T` is published, at once if it was before."""
+        pause = 0.5
+        while True:
+            try:
+                await self._session()
+            except Fenced:
+                await self._after_fencing()
+            except OutcomeUnknown as unknown:
+                self._observer.trouble(f"outcome unknown, looking again: {unknown}")
+            except LogUnavailable as away:
+                self._observer.trouble(f"the broker is away, trying again in {pause:g} s: {away}")
+                await self._ports.clock.sleep(pause)
+                pause = min(2 * pause, 30.0)
+            else:
+                return
+
+    async def _after_fencing(self) -> None:
+        period = Period(self._period + 1)
+        self._fenced[period] = self._fenced.get(period, 0) + 1
+        self._observer.fenced(period)
+        if self._fenced[period] >= MAX_FENCED:
+            raise Refused(
+                f"fenced {MAX_FENCED} times in period {period}: another synthesizer of study {self._study.name} is running, "
+                "or transactions time out"
+            )
+        await self._ports.clock.sleep(self._ports.jitter(1, 5))
+
+    async def _session(self) -> None:
+        """From one look to the end of the study, or to the first error."""
+        await self._look_and_decide()
+        transactor = await self._ports.log.transactor(self._topics.transactional_id, timeout=TRANSACTION_TIMEOUT)
+        try:
+            await transactor.fence()
+            await self._wait_until_quiet()
+            stored, seen, move = await self._look_and_decide()
+            synthesis, head = await self._catch_up(transactor, stored, seen, move)
+            await self._follow(transactor, synthesis, head)
+        finally:
+            await transactor.close()
+
+    async def _look_and_decide(self) -> tuple[Stored | None, Seen, Move]:
+        stored = await self._ports.offload(read_stored, self._ports.disk, self._fingerprint)
+        seen = await look(self._ports.log, self._study)
+        check_same_study(seen, self._study, self._fingerprint, insecure=self._ports.entropy.insecure)
+        self._period = seen.ledger.period if seen.ledger else Period(0)
+        return stored, seen, decide(on_disk(self._ports.disk, stored), seen.in_ledger, used=seen.used)
+
+    async def _wait_until_quiet(self) -> None:
+        """After fencing no transaction may be open on our topics, or a reader could not tell what is final."""
+        mine = [self._topics.ledger, *(self._topics.synthetic(release.name) for release in self._study.releases)]
+        log, clock = self._ports.log, self._ports.clock
+        for topic in mine:
+            for _ in range(int(2 * TRANSACTION_TIMEOUT)):
+                if await log.stable_offset(topic, 0) == await log.end_offset(topic, 0):
+                    break
+                await clock.sleep(1.0)
+            else:
+                raise Refused(
+                    f"topic {topic}: somebody else's transaction stays open on it; only the synthesizer may write there"
+                )
+
+    async def _catch_up(
+        self, transactor: Transactor, stored: Stored | None, seen: Seen, move: Move
+    ) -> tuple[Synthesis | None, bytes]:
+        """Make disk and ledger agree; answers with the synthesis to go on with and the digest of the last ledger record."""
+        if move is Move.BEGIN:
+            record = StudyRecord(public_values(self._study), self._fingerprint, self._ports.entropy.insecure).encode()
+            await transactor.begin()
+            await transactor.send(self._topics.ledger, 0, record)
+            await transactor.commit()
+            return None, digest(record)
+        if stored is None:
+            assert seen.ledger is not None
+            return None, seen.ledger.head
+        if move is Move.PUBLISH:
+            assert seen.in_ledger is not None
+            await self._publish(transactor, stored.draft, announced=seen.in_ledger.intent is not None)
+        elif move is Move.SETTLE:
+            await self._ports.offload(settle, self._ports.disk, stored.draft)
+        self._period = stored.synthesis.period
+        self._observer.released(stored.synthesis.period, stored.synthesis, None)
+        return stored.synthesis, stored.draft.digest
+
+    async def _follow(self, transactor: Transactor, synthesis: Synthesis | None, head: bytes) -> None:
+        """Release periods as their tallies come in, until `T`."""
+        inbox = await TallyInbox.open(self._ports.log, self._study)
+        try:
+            while self._period < self._study.horizon:
+                tally = await self._next_tally(inbox)
+                synthesis, head = await self._release(transactor, synthesis, tally, head)
+        finally:
+            await inbox.close()
+
+    async def _next_tally(self, inbox: TallyInbox) -> StudyTally:
+        while (tally := inbox.complete(Period(self._period + 1))) is None:
+            await inbox.poll(timeout=0.5)
+            self._observer.watermark(inbox.watermark)
+        return tally
+
+    async def _release(
+        self, transactor: Transactor, synthesis: Synthesis | None, tally: StudyTally, head: bytes
+    ) -> tuple[Synthesis, bytes]:
+        before = synthesis or self._first_synthesis(tally)
+        after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
+        drafted = draft(self._topics, before, after, steps, head)
+        size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, Stored(after, drafted))
+        self._observer.persisted(after.period, size)
+        await self._publish(transactor, drafted, announced=False)
+        self._period = after.period
+        self._observer.released(after.period, after, steps)
+        return after, drafted.digest
+
+    def _first_synthesis(self, tally: StudyTally) -> Synthesis:
+        if tally.people == 0:
+            raise Refused("nobody reported in period 1, so the study has no people; it cannot go on")
+        return Synthesis.start(contracts(self._study, tally.people, insecure=self._ports.entropy.insecure))
+
+    async def _publish(self, transactor: Transactor, drafted: Draft, *, announced: bool) -> None:
+        if not announced:
+            await transactor.begin()
+            await transactor.send(self._topics.ledger, 0, Intent(drafted.period, drafted.digest).encode())
+            await transactor.commit()
+        await transactor.begin()
+        for record in drafted.outgoing:
+            await transactor.send(record.topic, 0, record.value)
+        await transactor.commit()
+        await self._ports.offload(settle, self._ports.disk, drafted)

@@ -1,0 +1,90 @@
+"""Collecting the gatherers' tallies until every partition has reported a period."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamproc.errors import Refused
+from streamproc.ports.log import Log, Offset, Reader
+from streamproc.privacy.quantities import IntArray, Period
+from streamproc.study import Study
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.tallies import Tally, decode_tally
+from streamproc.wire.tally_assembler import Conflict, TallyAssembler
+from streamproc.wire.topics import Topics
+
+
+@dataclass(frozen=True)
+class StudyTally:
+    """One period of the whole study: the sum over all partitions. Exact, secret."""
+
+    period: Period
+    people: int
+    counts: dict[str, IntArray]
+
+
+class TallyInbox:
+    """Reads the tallies topic from its start and answers period by period."""
+
+    def __init__(self, study: Study, reader: Reader) -> None:
+        self._study = study
+        self._reader = reader
+        self._assembler = TallyAssembler()
+        self._waiting: dict[int, dict[int, Tally]] = defaultdict(dict)
+        self._people: dict[int, int] = {}
+
+    @classmethod
+    async def open(cls, log: Log, study: Study) -> TallyInbox:
+        """An inbox that starts at the first tally ever sent; refuses if that is gone."""
+        topic = Topics(study.name).tallies
+        if await log.start_offset(topic, 0) > 0:
+            raise Refused(f"topic {topic}: its first records are gone; it must be kept for ever")
+        return cls(study, await log.reader(topic, 0, Offset(0)))
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self._reader.close()
+
+    @property
+    def watermark(self) -> Period:
+        """The last period that every partition has tallied, of those read so far."""
+        whole = [period for period, tallies in self._waiting.items() if len(tallies) == self._study.broker.partitions]
+        return Period(max(whole, default=0))
+
+    async def poll(self, *, timeout: float) -> None:
+        """Read what has come, waiting up to `timeout` seconds for something."""
+        for record in await self._reader.read(timeout=timeout):
+            try:
+                tally = self._assembler.add(decode_tally(record.value))
+            except Malformed as malformed:
+                raise Refused(f"tallies offset {record.offset}: no tally: {malformed.reason}") from None
+            if isinstance(tally, Conflict):
+                raise Refused(
+                    f"partition {tally.partition}, period {tally.period}: two different tallies; a gatherer read another "
+                    "log or another study"
+                )
+            if tally is not None:
+                self._take(tally)
+
+    def complete(self, period: Period) -> StudyTally | None:
+        """The sum for this period once every partition is in."""
+        tallies = self._waiting[period]
+        if len(tallies) < self._study.broker.partitions:
+            return None
+        counts = {
+            release.name: np.sum([tally.counts[release.name] for tally in tallies.values()], axis=0)
+            for release in self._study.releases
+        }
+        return StudyTally(period, sum(tally.people for tally in tallies.values()), counts)
+
+    def _take(self, tally: Tally) -> None:
+        if tally.partition >= self._study.broker.partitions:
+            raise Refused(f"a tally of partition {tally.partition}, but the study has {self._study.broker.partitions}")
+        if {release.name for release in self._study.releases} != set(tally.counts):
+            raise Refused(f"partition {tally.partition}, period {tally.period}: a tally of other releases than the study's")
+        if self._people.setdefault(tally.partition, tally.people) != tally.people:
+            raise Refused(f"partition {tally.partition}, period {tally.period}: its number of people changed")
+        self._waiting[tally.period][tally.partition] = tally

@@ -1,0 +1,1 @@
+"""Gathering: from reports in one partition to exact tallies, one for each period."""

@@ -1,0 +1,158 @@
+"""A gatherer: reads one partition, settles periods as cuts come, sends tallies, and checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from streamproc.errors import Refused
+from streamproc.gather.gathering import Gathering, Place
+from streamproc.ports.clock import Clock
+from streamproc.ports.control import ControlFollower
+from streamproc.ports.disk import Disk
+from streamproc.ports.log import Log, Offset, OffsetLost, Reader
+from streamproc.ports.reading import everything
+from streamproc.privacy.quantities import Period
+from streamproc.study import Study
+from streamproc.study.fingerprint import fingerprint, roster_digest
+from streamproc.wire.ledger import StudyRecord, decode_ledger
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.rejects import Reject
+from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
+from streamproc.wire.tallies import Tally
+from streamproc.wire.topics import Topics
+
+
+class Observer(Protocol):
+    """Who is told about progress: the operator, since all of it depends on private data."""
+
+    def read(self, partition: int, records: int, lag: int) -> None: ...
+    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None: ...
+    def tallied(self, partition: int, period: Period, people: int) -> None: ...
+    def checkpointed(self, partition: int, size: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything a gatherer touches."""
+
+    log: Log
+    disk: Disk
+    clock: Clock
+    offload: Callable[..., Awaitable[Any]] = asyncio.to_thread
+
+
+class Gatherer:
+    """One partition's gatherer. It may be stopped at any moment and started again, here or elsewhere."""
+
+    def __init__(self, study: Study, partition: int, roster: Sequence[str] | None, ports: Ports, observer: Observer) -> None:
+        self._study = study
+        self._partition = partition
+        self._roster = roster
+        self._ports = ports
+        self._observer = observer
+        self._topics = Topics(study.name)
+        self._file = f"gather-{partition}.state"
+
+    async def run(self) -> None:
+        """Gather until period `T` is tallied."""
+        control = await ControlFollower.open(self._ports.log, self._study)
+        try:
+            key = await self._key(control)
+            digest = None if self._roster is None else roster_digest(self._roster, key)
+            mark = fingerprint(self._study, digest)
+            await self._wait_for_study(mark)
+            place = Place(self._study, self._partition, key, self._roster)
+            gathering, position = await self._ports.offload(self._resume, place, mark)
+            for cut in control.sequence.cuts[gathering.period :]:
+                gathering.learn(cut)
+            reader = await self._reader(position)
+            try:
+                await self._gather(gathering, control, reader, mark)
+            finally:
+                await reader.close()
+        finally:
+            await control.close()
+
+    async def _key(self, control: ControlFollower) -> bytes:
+        while control.key is None:
+            await control.poll(timeout=0.5)
+        await control.catch_up(await self._ports.log.stable_offset(self._topics.control, 0))
+        return control.key
+
+    async def _wait_for_study(self, mark: bytes) -> None:
+        """Nothing is sent before the synthesizer has begun the study: topics it finds in use then are of another run."""
+        while True:
+            async for record in everything(self._ports.log, self._topics.ledger):
+                self._check_study(record.value, mark)
+                return
+            await self._ports.clock.sleep(0.2)
+
+    def _check_study(self, value: bytes | None, mark: bytes) -> None:
+        try:
+            record = decode_ledger(value)
+        except Malformed:
+            record = None
+        if not isinstance(record, StudyRecord):
+            raise Refused(f"topic {self._topics.ledger}: does not begin with a study record")
+        if record.fingerprint != mark:
+            raise Refused(f"study {self._study.name}: its ledger was begun with other values; a study cannot change")
+
+    def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset]:
+        content = self._ports.disk.read(self._file)
+        if content is None:
+            return Gathering(place), Offset(0)
+        try:
+            state = unpack_arrays(unseal(content, mark))
+            return Gathering.restored(place, state["arrays"]), Offset(state["position"])
+        except (Malformed, KeyError, TypeError, ValueError) as error:
+            reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
+            raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
+
+    async def _reader(self, position: Offset) -> Reader:
+        try:
+            return await self._ports.log.reader(self._topics.reports, self._partition, position)
+        except OffsetLost as lost:
+            raise Refused(
+                f"{self._topics.reports}/{self._partition}: offset {lost.offset} is needed, the log holds "
+                f"{lost.start}..{lost.end}; reports must be kept for ever, and the topic never recreated"
+            ) from None
+
+    async def _gather(self, gathering: Gathering, control: ControlFollower, reader: Reader, mark: bytes) -> None:
+        while gathering.period < self._study.horizon:
+            if gathering.paused:
+                await self._ports.clock.sleep(0.2)
+            else:
+                await self._read_on(gathering, reader)
+            for cut in await control.poll(timeout=0.0):
+                gathering.learn(cut)
+            tallies = await self._ports.offload(gathering.settle, reader.position)
+            await self._report(gathering.take_rejects())
+            if tallies:
+                await self._send(tallies)
+                await self._checkpoint(gathering, reader.position, mark)
+
+    async def _read_on(self, gathering: Gathering, reader: Reader) -> None:
+        records = await reader.read(timeout=0.2)
+        if records:
+            await self._ports.offload(gathering.ingest, records)
+            end = await self._ports.log.end_offset(self._topics.reports, self._partition)
+            self._observer.read(self._partition, len(records), max(end - reader.position, 0))
+
+    async def _report(self, rejects: Sequence[Reject]) -> None:
+        if rejects:
+            values = [(None, reject.encode()) for reject in rejects]
+            await self._ports.log.append_many(self._topics.rejects, 0, values)
+            self._observer.rejected(self._partition, rejects)
+
+    async def _send(self, tallies: Sequence[Tally]) -> None:
+        for tally in tallies:
+            await self._ports.log.append_many(self._topics.tallies, 0, [(tally.key, value) for value in tally.encode()])
+            self._observer.tallied(self._partition, tally.period, tally.people)
+
+    async def _checkpoint(self, gathering: Gathering, position: Offset, mark: bytes) -> None:
+        content = seal(mark, pack_arrays({"position": position, "arrays": gathering.arrays()}))
+        await self._ports.offload(self._ports.disk.write, self._file, content)
+        self._observer.checkpointed(self._partition, len(content))

@@ -1,0 +1,279 @@
+"""One partition's gatherer, without any I/O: records and cuts in, tallies and rejects out, state in between.
+
+What it tallies is a function of the log and the cuts alone, however records were batched, however often it was stopped and
+resumed: a report belongs to period `t` if it claims `t` and sits below the cut of `t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.gather.people import HASH, People
+from streamproc.gather.reports import NOTHING, FirstReports, LastReports, OpenReports, Symbols
+from streamproc.ports.log import Record
+from streamproc.privacy.quantities import IntArray, Period
+from streamproc.study import Study
+from streamproc.synth.cohort import Cohort
+from streamproc.wire import Malformed
+from streamproc.wire.control import Cut
+from streamproc.wire.rejects import Reason, Reject
+from streamproc.wire.reports import ReportBatch, decode_any, home_partition
+from streamproc.wire.tallies import Tally
+
+UNKNOWN_SIZE = 10_000_000
+"""People a partition admits at most when the study does not say how many it expects."""
+
+MAX_UNDECIDED = 4_000_000
+"""Under the rule `last`: reports kept at most for periods whose cut is not known yet; then the partition pauses."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which part of which study a gatherer works on."""
+
+    study: Study
+    partition: int
+    key: bytes
+    """The study's secret key for hashing ids."""
+    roster: Sequence[str] | None = None
+    """All ids of the study, if it has a roster; only those at home here matter."""
+
+    @property
+    def partitions(self) -> int:
+        """`P`, fixed for the study."""
+        return self.study.broker.partitions
+
+    def is_home(self, individual: str) -> bool:
+        """Whether this is the one partition where this id's reports count."""
+        return home_partition(individual, self.partitions) == self.partition
+
+
+class Gathering:
+    """The state of one partition. Its owner feeds it in the order of the log."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._study = place.study
+        size = place.study.population.size
+        self._people = People(place.key, UNKNOWN_SIZE if size is None else 2 * size)
+        self._period = Period(0)
+        self._cuts: dict[int, int] = {}
+        self._open: dict[int, OpenReports] = {}
+        self._joined = FirstReports()
+        """Without a roster: who reported in period 1, whatever the symbol."""
+        self._cohort: Cohort | None = None
+        self._last = np.empty(0, dtype=np.uint8)
+        self._rejects: list[Reject] = []
+        self._symbol = place.study.symbol_index
+        if place.roster is not None:
+            self._people.admit_all(individual for individual in place.roster if place.is_home(individual))
+            self._enrol()
+
+    @property
+    def period(self) -> Period:
+        """The last period settled."""
+        return self._period
+
+    @property
+    def people(self) -> int:
+        """Rows in use; before period 1 is settled these may hold people who will not be members."""
+        return len(self._people)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it must not read on before it learns of another cut."""
+        undecided = (len(r) for t, r in self._open.items() if isinstance(r, LastReports) and t not in self._cuts)
+        return sum(undecided) > MAX_UNDECIDED
+
+    def learn(self, cut: Cut) -> None:
+        """Take note of a valid cut; cuts come in the order of their periods."""
+        self._cuts[cut.period] = cut.ends[self._place.partition]
+
+    def next_cut(self) -> int | None:
+        """The offset at which the next period to settle ends, if that is known."""
+        return self._cuts.get(self._period + 1)
+
+    def take_rejects(self) -> list[Reject]:
+        """The rejects since the last call."""
+        taken, self._rejects = self._rejects, []
+        return taken
+
+    def ingest(self, records: Sequence[Record]) -> None:
+        """Take in records in the order of the log."""
+        rows: list[int] = []
+        periods: list[int] = []
+        symbols: list[int] = []
+        offsets: list[int] = []
+        known, index = self._people.known, self._symbol
+        for record in records:
+            offset = record.offset
+            try:
+                report = decode_any(record.value)
+            except Malformed:
+                self._reject(offset, Reason.UNDECODABLE)
+                continue
+            if isinstance(report, ReportBatch):
+                self._file(np.array(rows), np.array(periods), np.array(symbols, np.uint8), np.array(offsets))
+                rows, periods, symbols, offsets = [], [], [], []
+                self._ingest_batch(report, offset)
+                continue
+            individual, period, symbol = report
+            row = known.get(individual)
+            if row is None:
+                row = self._row_of(individual, period, offset)
+                if row is None:
+                    continue
+            rows.append(row)
+            periods.append(period)
+            symbols.append(index.get(symbol, 255))
+            offsets.append(offset)
+        self._file(np.array(rows), np.array(periods), np.array(symbols, np.uint8), np.array(offsets))
+
+    def settle(self, position: int) -> list[Tally]:
+        """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
+        tallies = []
+        while (cut := self.next_cut()) is not None and cut <= position:
+            tallies.append(self._settle_next(cut))
+        return tallies
+
+    def _ingest_batch(self, batch: ReportBatch, offset: int) -> None:
+        known = self._people.known
+        found = [known.get(individual) for individual in batch.ids]
+        if None in found:
+            for place, individual in enumerate(batch.ids):
+                if found[place] is None:
+                    row = known.get(individual)
+                    found[place] = self._row_of(individual, int(batch.periods[place]), offset) if row is None else row
+        rows = np.array([-1 if row is None else row for row in found], dtype=np.int64)
+        here = rows >= 0
+        symbols = np.where(batch.symbols < self._study.q, batch.symbols, NOTHING)
+        self._file(rows[here], batch.periods[here].astype(np.int64), symbols[here], np.full(np.count_nonzero(here), offset))
+
+    def _row_of(self, individual: str, period: int, offset: int) -> int | None:
+        """The row of an id not seen since the start, admitting it where that is still open; else a reject and None."""
+        row = self._people.find(individual)
+        if row is not None:
+            return row
+        if not 1 <= period <= self._study.horizon:
+            self._reject(offset, Reason.PERIOD_OUT_OF_RANGE)
+        elif not self._place.is_home(individual):
+            self._reject(offset, Reason.FOREIGN_PARTITION)
+        elif self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
+            self._reject(offset, Reason.UNKNOWN_PERSON)
+        elif (row := self._people.admit(individual)) is None:
+            self._reject(offset, Reason.NOT_ADMITTED)
+        return row
+
+    def _file(self, rows: IntArray, periods: IntArray, symbols: Symbols, offsets: IntArray) -> None:
+        """Sort reports by the period they claim."""
+        if not len(rows):
+            return
+        if (first := int(periods[0])) == periods.min() == periods.max():
+            self._file_period(first, rows, symbols, offsets)
+            return
+        for period in np.unique(periods).tolist():
+            here = periods == period
+            self._file_period(period, rows[here], symbols[here], offsets[here])
+
+    def _file_period(self, period: int, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
+        if not 1 <= period <= self._study.horizon:
+            self._reject_all(offsets, Reason.PERIOD_OUT_OF_RANGE)
+            return
+        if period <= self._period:
+            self._reject_all(offsets, Reason.LATE)
+            return
+        cut = self._cuts.get(period)
+        if cut is not None:
+            late = offsets >= cut
+            self._reject_all(offsets[late], Reason.LATE)
+            rows, symbols, offsets = rows[~late], symbols[~late], offsets[~late]
+        if period == 1 and self._cohort is None:
+            self._joined.add(rows, np.zeros_like(symbols), offsets)
+        wrong = symbols == NOTHING
+        self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)
+        self._reports_of(period).add(rows[~wrong], symbols[~wrong], offsets[~wrong])
+
+    def _reports_of(self, period: int) -> OpenReports:
+        if period not in self._open:
+            self._open[period] = FirstReports() if self._study.population.duplicates == "first" else LastReports()
+        return self._open[period]
+
+    def _settle_next(self, cut: int) -> Tally:
+        period = Period(self._period + 1)
+        if self._cohort is None:
+            self._decide_members(cut)
+            self._enrol()
+        assert self._cohort is not None
+        reports = self._reports_of(period)
+        self._reject_all(reports.late(cut), Reason.LATE)
+        symbols = reports.settled(cut, len(self._people))
+        fill = self._study.population.missing.fill
+        instead = self._last if fill is None else np.uint8(self._symbol[fill])
+        self._last = np.where(symbols == NOTHING, instead, symbols)
+        self._cohort, counts = self._cohort.fold(self._last)
+        self._period = period
+        del self._open[period], self._cuts[period]
+        return Tally(self._place.partition, period, len(self._people), counts)
+
+    def _decide_members(self, cut: int) -> None:
+        """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
+        members = self._joined.settled(cut, len(self._people)) != NOTHING
+        self._people.keep(members)
+        for reports in self._open.values():
+            self._reject_all(reports.keep(members), Reason.UNKNOWN_PERSON)
+        self._joined = FirstReports()
+
+    def _enrol(self) -> None:
+        """The members are known: from now on there is a cohort."""
+        self._cohort = Cohort.of(self._study, len(self._people))
+        self._last = np.full(len(self._people), self._symbol[self._study.population.initial], dtype=np.uint8)
+
+    def _reject(self, offset: int, reason: Reason) -> None:
+        self._rejects.append(Reject(self._place.partition, offset, reason))
+
+    def _reject_all(self, offsets: IntArray, reason: Reason) -> None:
+        self._rejects.extend(Reject(self._place.partition, offset, reason) for offset in offsets.tolist())
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything but the cuts, for a checkpoint; no ids in it, only their keyed hashes."""
+        state: dict[str, npt.NDArray[np.generic]] = {
+            "period": np.array([self._period]),
+            "hashes": self._people.hashes.view(np.uint8),
+            "last": self._last,
+        }
+        if self._cohort is None:
+            state |= {f"joined/{name}": array for name, array in self._joined.arrays().items()}
+        else:
+            state["windows"] = self._cohort.windows
+            state |= {f"weights/{release}": ones for release, ones in self._cohort.weights.items()}
+        for period, reports in self._open.items():
+            state |= {f"open/{period}/{name}": array for name, array in reports.arrays().items()}
+        return state
+
+    @classmethod
+    def restored(cls, place: Place, state: Mapping[str, npt.NDArray[np.generic]]) -> Gathering:
+        """The gatherer whose `arrays` these are; it must still be told the cuts of the periods not settled."""
+        gathering = cls(place)
+        gathering._period = Period(int(state["period"][0]))
+        gathering._people.restore(np.ascontiguousarray(state["hashes"]).view(HASH))
+        gathering._last = np.array(state["last"], dtype=np.uint8)
+        if "windows" in state:
+            weights = {r.name: state[f"weights/{r.name}"] for r in place.study.releases if r.kind == "cumulative"}
+            gathering._cohort = Cohort(place.study, gathering._period, state["windows"], weights)  # type: ignore[arg-type]
+        else:
+            gathering._cohort = None
+            gathering._joined = FirstReports(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
+        for name in state:
+            if name.startswith("open/"):
+                period = int(name.split("/")[1])
+                gathering._open.setdefault(period, _reports_from(state, f"open/{period}/"))
+        return gathering
+
+
+def _reports_from(state: Mapping[str, npt.NDArray[np.generic]], prefix: str) -> OpenReports:
+    parts = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    return LastReports(**parts) if "rows" in parts else FirstReports(**parts)  # type: ignore[arg-type]

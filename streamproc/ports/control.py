@@ -1,0 +1,76 @@
+"""The control topic: the study's secret key and its cuts, followed or appended to."""
+
+from __future__ import annotations
+
+import secrets
+
+from streamproc.errors import Refused
+from streamproc.ports.log import Log, Offset, Reader
+from streamproc.privacy.quantities import Period
+from streamproc.study import Study
+from streamproc.wire.control import KEY_BYTES, Cut, Key, decode_control
+from streamproc.wire.cuts import CutSequence
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.topics import Topics
+
+
+class ControlFollower:
+    """Reads the control topic from its start; what is no control record, and cuts that do not count, are ignored."""
+
+    def __init__(self, study: Study, reader: Reader) -> None:
+        self._reader = reader
+        self.key: bytes | None = None
+        """The first key appended; None before that."""
+        self.sequence = CutSequence(study.broker.partitions, study.horizon)
+
+    @classmethod
+    async def open(cls, log: Log, study: Study) -> ControlFollower:
+        """A follower that has read nothing yet."""
+        topic = Topics(study.name).control
+        if await log.start_offset(topic, 0) > 0:
+            raise Refused(f"topic {topic}: its first records are gone; it must be kept for ever")
+        return cls(study, await log.reader(topic, 0, Offset(0)))
+
+    @property
+    def position(self) -> Offset:
+        """Where it has read up to."""
+        return self._reader.position
+
+    async def poll(self, *, timeout: float) -> list[Cut]:
+        """The cuts that count among what has come, waiting up to `timeout` seconds for something."""
+        new = []
+        for record in await self._reader.read(timeout=timeout):
+            try:
+                message = decode_control(record.value)
+            except Malformed:
+                continue
+            if isinstance(message, Key):
+                self.key = self.key or message.key
+            elif self.sequence.offer(message):
+                new.append(message)
+        return new
+
+    async def catch_up(self, end: Offset) -> list[Cut]:
+        """Read on until everything below `end` is read."""
+        new = []
+        while self._reader.position < end:
+            new += await self.poll(timeout=0.5)
+        return new
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self._reader.close()
+
+
+async def append_key(log: Log, study: Study) -> None:
+    """Give the study its secret key, if its control topic is empty. Of two appended at once the first counts."""
+    topic = Topics(study.name).control
+    if await log.end_offset(topic, 0) == 0:
+        await log.append(topic, 0, Key(secrets.token_bytes(KEY_BYTES)).encode())
+
+
+async def append_cut(log: Log, study: Study, period: Period) -> None:
+    """Close `period` here and now: everything acknowledged before this call lies below the cut."""
+    topics = Topics(study.name)
+    ends = [await log.end_offset(topics.reports, partition) for partition in range(study.broker.partitions)]
+    await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())

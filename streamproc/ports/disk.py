@@ -1,0 +1,92 @@
+"""The `Disk` port: named files that are replaced as a whole, and are on the disk when a write returns."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Protocol
+
+from streamproc.errors import InvalidInput, Refused
+from streamproc.ports.atomic import replacing
+
+
+class Disk(Protocol):
+    """A folder of state files. A file is read back as it was last written, or not at all."""
+
+    def read(self, name: str) -> bytes | None:
+        """The file's content; None if there is no such file."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace the file; when this returns the new content survives a crash, until then the old one does."""
+        ...
+
+    def lock(self, name: str) -> bool:
+        """Take a lock that ends with this process; False if another process holds it."""
+        ...
+
+    def clear(self) -> None:
+        """Remove every file."""
+        ...
+
+
+class FolderDisk:
+    """A folder of the file system, readable by its owner only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._locks: dict[str, int] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """Read the whole file."""
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Refused(
+                f"state {self._folder / name}: cannot be read: {error.strerror}; mend that and start again"
+            ) from None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Temporary file, fsync, rename, fsync of the folder."""
+        self._make()
+        try:
+            with replacing(self._folder / name) as file:
+                file.write(content)
+        except OSError as error:
+            raise Refused(
+                f"state {self._folder / name}: cannot be written: {error.strerror}; mend that and start again"
+            ) from None
+
+    def lock(self, name: str) -> bool:
+        """An advisory lock on a file of that name, which the kernel lets go of when the process ends."""
+        if name in self._locks:
+            return True
+        self._make()
+        handle = os.open(self._folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return False
+        self._locks[name] = handle
+        return True
+
+    def clear(self) -> None:
+        """Remove what is in the folder, then the folder."""
+        if self._folder.is_dir():
+            for file in self._folder.iterdir():
+                file.unlink()
+            self._folder.rmdir()
+
+    def _make(self) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._folder.stat().st_mode & 0o077:
+                self._folder.chmod(0o700)
+        except FileExistsError:
+            raise InvalidInput(f"state folder {self._folder}: is a file, a folder was expected") from None
+        except OSError as error:
+            raise Refused(f"state folder {self._folder}: cannot be used: {error.strerror}") from None

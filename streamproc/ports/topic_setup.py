@@ -1,0 +1,60 @@
+"""The topics of a study: created with the right settings, or checked and refused with the difference."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from streamproc.errors import Refused
+from streamproc.ports.control import append_key
+from streamproc.ports.log import Log, TopicSettings
+from streamproc.study import Study
+from streamproc.wire.topics import Topics
+
+
+def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
+    """How each topic of the study must be set up: three copies of which two are in step, where there are three brokers."""
+    replication, in_sync = (3, 2) if brokers >= 3 else (1, 1)
+    return {
+        access.topic: TopicSettings(
+            partitions=study.broker.partitions if access.partitioned else 1,
+            retention_ms=access.retention_ms,
+            replication=replication,
+            min_insync_replicas=in_sync,
+        )
+        for access in Topics(study.name).access([release.name for release in study.releases])
+    }
+
+
+async def set_up_topics(log: Log, study: Study) -> list[str]:
+    """Create what is missing, check what is there, and give the study its key; answers with the topics created."""
+    there = await log.topics()
+    wanted = wanted_settings(study, await log.brokers())
+    created = []
+    for topic, settings in wanted.items():
+        if topic in there:
+            await check_topic(log, topic, settings)
+        else:
+            await log.create_topic(topic, settings)
+            created.append(topic)
+    await append_key(log, study)
+    return created
+
+
+async def check_topic(log: Log, topic: str, wanted: TopicSettings) -> None:
+    """Refuse a topic with other settings than the study needs, and say which."""
+    found = await log.settings_of(topic)
+    different = [
+        f"{field.name} {getattr(found, field.name)} instead of {getattr(wanted, field.name)}"
+        for field in fields(TopicSettings)
+        if not _good_enough(field.name, getattr(found, field.name), getattr(wanted, field.name))
+    ]
+    if different:
+        raise Refused(f"topic {topic}: has {', '.join(different)}; mend the topic or use another study name")
+
+
+def _good_enough(name: str, found: object, wanted: object) -> bool:
+    """More copies than needed are welcome; everything else must be equal."""
+    if name in ("replication", "min_insync_replicas"):
+        assert isinstance(found, int) and isinstance(wanted, int)
+        return found >= wanted
+    return found == wanted

@@ -1,0 +1,70 @@
+"""The two HTTP listeners: one for everybody, one for the operator. Each has `/metrics`, `/livez` and `/readyz`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from streamproc.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`HOST:PORT`; port 0 takes a free one."""
+        host, _, port = text.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+            raise InvalidInput(f"listener {text!r}: HOST:PORT was expected, such as 127.0.0.1:9100")
+        return cls(host.strip("[]"), int(port))
+
+
+class Listener:
+    """An HTTP server on one address."""
+
+    def __init__(self, address: Address, registry: CollectorRegistry, ready: Callable[[], bool]) -> None:
+        self._address = address
+        self._registry = registry
+        self._ready = ready
+        self.app = web.Application()
+        self.app.add_routes(
+            [
+                web.get("/metrics", self._metrics),
+                web.get("/livez", self._livez),
+                web.get("/readyz", self._readyz),
+            ]
+        )
+        self._runner = web.AppRunner(self.app, access_log=None)
+
+    async def start(self) -> Address:
+        """Listen; answers with the address, whose port is now known."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._address.host, self._address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            where = f"{self._address.host}:{self._address.port}"
+            raise InvalidInput(f"listener {where}: cannot listen there: {error.strerror}") from None
+        name = self._runner.addresses[0]
+        return Address(self._address.host, int(name[1]))
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        await self._runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _livez(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ready\n") if self._ready() else web.Response(text="not ready\n", status=503)

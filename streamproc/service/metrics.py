@@ -1,0 +1,89 @@
+"""Metrics in two registries: what anybody may see, and what only the operator may.
+
+The public one holds nothing but functions of public parameters and released data. Counts of reports, lag, rejects, sizes and
+latencies are functions of private data: they are in the operator's registry only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from streamproc.privacy.quantities import Epsilon, IntArray, Rho
+from streamproc.study import bin_labels
+from streamproc.synth.contract import Contract, WindowContract
+
+
+@dataclass(frozen=True)
+class ReleaseFigures:
+    """One release as the ledger and its topic show it."""
+
+    contract: Contract
+    spent: Rho
+    counts: IntArray | None
+    """Released counts of the last period; None before the first column."""
+    clamped: int
+    """Counts ever moved by clamping."""
+
+
+class PublicMetrics:
+    """What the public listener shows."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self._budget = Gauge("streamproc_budget_rho", "Budget in zCDP", ["release"], registry=registry)
+        self._spent = Gauge("streamproc_budget_spent_rho", "Spent so far in zCDP", ["release"], registry=registry)
+        self._epsilon = Gauge("streamproc_epsilon_spent", "Spent so far as epsilon at the study's delta", registry=registry)
+        self._periods = Gauge("streamproc_periods_released", "Last period released", registry=registry)
+        self._bins = Gauge("streamproc_bin_rows", "Released count, padding included", ["release", "bin"], registry=registry)
+        self._padding = Gauge("streamproc_padding_rows", "Padding in that bin", ["release", "bin"], registry=registry)
+        self._headroom = Gauge("streamproc_padding_headroom_rows", "The smallest bin", ["release"], registry=registry)
+        self._clamped = Gauge(
+            "streamproc_clamped_bins_total", "Counts moved by clamping so far", ["release"], registry=registry
+        )
+
+    def show(self, period: int, epsilon: Epsilon, releases: Mapping[str, ReleaseFigures]) -> None:
+        """Replace everything by the state after `period`."""
+        self._periods.set(period)
+        self._epsilon.set(epsilon)
+        for name, figures in releases.items():
+            self._budget.labels(name).set(figures.contract.rho)
+            self._spent.labels(name).set(figures.spent)
+            self._clamped.labels(name).set(figures.clamped)
+            if figures.counts is not None:
+                self._show_counts(name, figures.contract, figures.counts)
+
+    def _show_counts(self, name: str, contract: Contract, counts: IntArray) -> None:
+        if isinstance(contract, WindowContract):
+            labels = bin_labels(contract.alphabet, contract.mechanism.k)
+            padding = contract.n_pad
+            self._headroom.labels(name).set(int(counts.min()))
+        else:
+            labels, padding = [str(b) for b in range(1, len(counts) + 1)], 0
+        for label, count in zip(labels, counts.tolist(), strict=True):
+            self._bins.labels(name, label).set(count)
+            self._padding.labels(name, label).set(padding)
+
+
+class OperatorMetrics:
+    """What only the operator's listener shows."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self.reports = Counter("streamproc_reports", "Records read from the reports topic", ["partition"], registry=registry)
+        self.rejects = Counter("streamproc_rejects", "Reports rejected", ["partition", "reason"], registry=registry)
+        self.lag = Gauge("streamproc_lag_records", "Records not read yet", ["partition"], registry=registry)
+        self.people = Gauge("streamproc_people", "Rows in the gatherer's state", ["partition"], registry=registry)
+        self.settled = Gauge("streamproc_period_settled", "Last period settled", ["partition"], registry=registry)
+        self.state_bytes = Gauge("streamproc_state_bytes", "Size of the last checkpoint", ["role"], registry=registry)
+        self.step_seconds = Histogram("streamproc_step_seconds", "Time to synthesize one period", registry=registry)
+        self.publish_seconds = Histogram(
+            "streamproc_publish_seconds", "Time to announce and publish one period", registry=registry
+        )
+        self.watermark = Gauge("streamproc_watermark", "Last period tallied by every partition", registry=registry)
+        self.fenced = Counter("streamproc_fenced", "Times the synthesizer was fenced", registry=registry)
+        self.refused = Gauge("streamproc_refused", "1 if the synthesizer refused to go on", registry=registry)

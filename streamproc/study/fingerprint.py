@@ -1,0 +1,52 @@
+"""What makes a study the same study: a digest of everything that must not change while it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from streamproc.study.release import WindowRelease
+from streamproc.study.values import Study
+
+
+def public_values(study: Study) -> dict[str, Any]:
+    """The parsed values that are fixed, all public: not the broker's address and not the schedule, which may move."""
+    population, privacy = study.population, study.privacy
+    return {
+        "name": study.name,
+        "alphabet": list(study.alphabet),
+        "horizon": study.horizon,
+        "population": {
+            "size": population.size,
+            "missing": str(population.missing),
+            "initial": population.initial,
+            "duplicates": population.duplicates,
+        },
+        "privacy": {"rho": privacy.budget, "delta": privacy.delta, "adjacency": privacy.adjacency.value},
+        "releases": [
+            {"name": r.name, "kind": r.kind, "share": str(r.share)}
+            | (
+                {"k": r.k, "measure": r.measure, "beta": r.beta}
+                if isinstance(r, WindowRelease)
+                else {"counter": r.counter, "allocation": r.allocation, "event": list(r.event)}
+            )
+            for r in study.releases
+        ],
+        "partitions": study.broker.partitions,
+    }
+
+
+def roster_digest(individuals: Iterable[str], key: bytes) -> bytes:
+    """A keyed digest of who is on the roster, whatever the order of its lines."""
+    digest = hashlib.blake2b(key=key, digest_size=32)
+    for individual in sorted(individuals):
+        digest.update(individual.encode() + b"\0")
+    return digest.digest()
+
+
+def fingerprint(study: Study, roster: bytes | None) -> bytes:
+    """32 bytes that any change to the study changes; `roster` is its keyed digest, if there is one."""
+    text = json.dumps(public_values(study), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode() + b"\0" + (roster or b"")).digest()

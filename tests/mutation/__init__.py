@@ -1,0 +1,1 @@
+"""Breaking the code on purpose, to see that a test notices."""

@@ -84,11 +84,12 @@ async def test_an_offset_below_the_start_is_lost(world: World, log: Log) -> None
 
 async def test_a_reader_that_retention_overtakes_keeps_saying_so(world: World, log: Log) -> None:
     topic = await new_topic(log)
-    await log.append_many(topic, 0, [(None, b"%d" % number) for number in range(4)])
+    # More than a reader fetches ahead.
+    await log.append_many(topic, 0, [(None, b"x" * 900_000)] * 8)
     reader = await log.reader(topic, 0, Offset(0))
     await reader.read(max_records=1, timeout=5)
-    at_end = await log.reader(topic, 0, Offset(4))
-    await world.trim(topic, 0, 4)
+    at_end = await log.reader(topic, 0, Offset(8))
+    await world.trim(topic, 0, 8)
 
     with pytest.raises(OffsetLost):
         # What was fetched before may still come, in order.

@@ -48,6 +48,10 @@ class SimulatedLog:
     ) -> None:
         self._crashed = True
 
+    async def brokers(self) -> int:
+        async with self.call("brokers"):
+            return 1
+
     async def topics(self) -> Mapping[str, int]:
         async with self.call("topics"):
             return {topic.name: len(topic.partitions) for topic in self.broker.topics.values()}

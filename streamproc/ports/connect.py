@@ -1,0 +1,26 @@
+"""The log that a broker URL names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamproc.ports.log import Log
+from streamproc.study.broker import Broker
+
+
+def connect(url: str, *, folder: Path | None = None, environ: Mapping[str, str] | None = None, timeout: float = 30.0) -> Log:
+    """A connection, to be entered, to `embedded:FOLDER` or `kafka://host:port,host:port`.
+
+    A relative FOLDER is relative to `folder` (default: the working folder). `environ` (default: the process's) holds
+    Kafka's security settings. No call takes longer than about `timeout` seconds. Raises InvalidInput.
+    """
+    broker = Broker(url)
+    if broker.folder is not None:
+        from streamproc.ports.embedded import EmbeddedLog
+
+        return EmbeddedLog((folder or Path()) / broker.folder, timeout=timeout)
+    from streamproc.ports.kafka import KafkaLog, KafkaSettings
+
+    return KafkaLog(KafkaSettings.parse(broker.servers, os.environ if environ is None else environ), timeout=timeout)

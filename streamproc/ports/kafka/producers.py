@@ -1,0 +1,138 @@
+"""Producers that wait for all replicas, and that can be got rid of while the broker is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from streamproc.ports.kafka.never_create import never_create
+from streamproc.ports.kafka.settings import KafkaSettings
+from streamproc.ports.kafka.topics import Topics
+from streamproc.ports.kafka.translation import explained
+from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown
+
+BATCH_BYTES = 256 * 1024
+"""Of one produce request for a partition, unless a single record is larger."""
+GRACE = 5.0
+"""Seconds a producer gets to end in order."""
+
+ERRORS = (KafkaError, OSError, TimeoutError, AssertionError)
+"""aiokafka asserts what may happen when a topic changes under it."""
+
+
+def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIOKafkaProducer:
+    """Idempotent, acknowledged by all replicas in sync; not started."""
+    producer = AIOKafkaProducer(
+        acks="all",
+        enable_idempotence=True,
+        max_batch_size=BATCH_BYTES,
+        request_timeout_ms=int(1000 * timeout),
+        **settings.options(),
+        **options,
+    )
+    never_create(producer.client)
+    return producer
+
+
+async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) -> None:
+    """End it in order if that is possible soon; `at_once` also drops what was not sent yet.
+
+    An idempotent producer repeats for ever by itself: after an unknown outcome nothing of it may arrive later on.
+    """
+    if not at_once:
+        try:
+            async with asyncio.timeout(GRACE):
+                await producer.stop()
+            return
+        except ERRORS:
+            pass
+    producer._closed = True
+    sender = producer._sender.sender_task
+    if sender is not None:
+        sender.cancel()
+    await producer.client.close()
+    producer._message_accumulator.fail_all(KafkaError("the producer was dropped"))
+    if sender is not None:
+        await asyncio.wait([sender], timeout=GRACE)
+    _forget_failures(producer)
+
+
+def _forget_failures(producer: AIOKafkaProducer) -> None:
+    """What ended a producer was raised by the call that met it; the loop need not report it again for each future."""
+    waiters = [batch._drain_waiter for batches in producer._message_accumulator._batches.values() for batch in batches]
+    if producer._txn_manager._transaction_waiter is not None:
+        waiters.append(producer._txn_manager._transaction_waiter)
+    for waiter in waiters:
+        if waiter.done():
+            _seen(waiter)
+
+
+class Appender:
+    """What is appended outside transactions, by one producer that is replaced whenever something went wrong."""
+
+    def __init__(self, settings: KafkaSettings, topics: Topics, timeout: float) -> None:
+        self._settings, self._topics, self._timeout = settings, topics, timeout
+        self._producer: AIOKafkaProducer | None = None
+        self._starting = asyncio.Lock()
+        self._known: set[tuple[str, int]] = set()
+
+    async def append(self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]) -> Sequence[Offset]:
+        """The offsets, once all are acknowledged."""
+        if (topic, partition) not in self._known:
+            await self._topics.look_at(topic, partition)
+            self._known.add((topic, partition))
+        producer = await self._started()
+        sent: list[asyncio.Future[Any]] = []
+        try:
+            async with asyncio.timeout(self._timeout):
+                for key, value in records:
+                    sent.append(await producer.send(topic, value, key=key, partition=partition))
+                    sent[-1].add_done_callback(_seen)
+                offsets = [Offset((await each).offset) for each in sent]
+        except ERRORS as error:
+            await self._drop(producer)
+            largest = max(len(value) + len(key or b"") for key, value in records)
+            raise explained(error, topic, OutcomeUnknown if sent else LogUnavailable, size=largest) from None
+        except BaseException:
+            await self._drop(producer)
+            raise
+        if any(offset < 0 for offset in offsets):
+            raise OutcomeUnknown(f"{topic}: the broker had the records already, and does not tell where")
+        return offsets
+
+    async def close(self) -> None:
+        """End in order."""
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await stop_producer(producer)
+
+    async def _started(self) -> AIOKafkaProducer:
+        async with self._starting:
+            if self._producer is None:
+                producer = new_producer(self._settings, self._timeout)
+                try:
+                    async with asyncio.timeout(self._timeout):
+                        await producer.start()
+                except BaseException as error:
+                    await stop_producer(producer, at_once=True)
+                    if isinstance(error, ERRORS):
+                        raise explained(error, "starting a producer", LogUnavailable) from None
+                    raise
+                self._producer = producer
+            return self._producer
+
+    async def _drop(self, producer: AIOKafkaProducer) -> None:
+        self._known.clear()
+        if self._producer is producer:
+            self._producer = None
+        await stop_producer(producer, at_once=True)
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """So that no failure of a record which nobody waits for any more is reported by the loop."""
+    if not future.cancelled():
+        future.exception()

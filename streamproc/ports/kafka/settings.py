@@ -1,0 +1,106 @@
+"""How to reach Kafka: the servers of the URL, and the security settings of the environment."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamproc.errors import InvalidInput
+from streamproc.ports.cells import display
+
+PREFIX = "STREAMPROC_KAFKA_"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+KNOWN = ("SECURITY", "MECHANISM", "USER", "PASSWORD_FILE", "CA", "CERT", "KEY", "INSTANCE")
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """Every client of one connection is made with these."""
+
+    servers: tuple[str, ...]
+    """`host:port` of some brokers; the others are learned from them."""
+    security: str = "PLAINTEXT"
+    mechanism: str = MECHANISMS[0]
+    """For SASL_SSL and SASL_PLAINTEXT."""
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
+    """For SSL and SASL_SSL; the broker's name is always checked."""
+    instance: str | None = None
+    """A name this process keeps when it restarts: its partitions wait for it until the session times out."""
+
+    @classmethod
+    def parse(cls, servers: tuple[str, ...], environ: Mapping[str, str]) -> KafkaSettings:
+        """From STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY and _INSTANCE."""
+        given = {name: environ[PREFIX + name] for name in KNOWN if environ.get(PREFIX + name)}
+        security = _one_of("SECURITY", given, PROTOCOLS)
+        sasl, tls = security.startswith("SASL_"), security.endswith("SSL")
+        for wanted, names in ((sasl, ("MECHANISM", "USER", "PASSWORD_FILE")), (tls, ("CA", "CERT", "KEY"))):
+            for name in names:
+                if name in given and not wanted:
+                    raise InvalidInput(f"{PREFIX}{name}: is set, but {PREFIX}SECURITY is {security}, which does not use it")
+        if sasl and not {"USER", "PASSWORD_FILE"} <= set(given):
+            raise InvalidInput(f"{PREFIX}SECURITY is {security}: expected {PREFIX}USER and {PREFIX}PASSWORD_FILE too")
+        return cls(
+            servers,
+            security,
+            _one_of("MECHANISM", given, MECHANISMS),
+            given.get("USER"),
+            _password(Path(given["PASSWORD_FILE"])) if sasl else None,
+            _tls(given) if tls else None,
+            given.get("INSTANCE"),
+        )
+
+    def options(self) -> dict[str, Any]:
+        """As the constructors of aiokafka take them."""
+        return {"bootstrap_servers": list(self.servers), **self.security_options()}
+
+    def security_options(self) -> dict[str, Any]:
+        """Those that a single connection takes too."""
+        return {
+            "security_protocol": self.security,
+            "ssl_context": self.tls,
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": self.user,
+            "sasl_plain_password": self.password,
+        }
+
+
+def _one_of(name: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str:
+    value = given.get(name, allowed[0])
+    if value not in allowed:
+        raise InvalidInput(f"{PREFIX}{name}: got {value!r}, allowed: {', '.join(allowed)}")
+    return value
+
+
+def _password(path: Path) -> str:
+    try:
+        password = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{PREFIX}PASSWORD_FILE: {display(path)}: expected text in UTF-8") from None
+    except OSError as error:
+        raise InvalidInput(f"{PREFIX}PASSWORD_FILE: {display(path)}: cannot be read: {error.strerror}") from None
+    if not password:
+        raise InvalidInput(f"{PREFIX}PASSWORD_FILE: {display(path)}: is empty")
+    return password
+
+
+def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
+    if ("CERT" in given) != ("KEY" in given):
+        raise InvalidInput(f"{PREFIX}CERT and {PREFIX}KEY: expected both or neither")
+    name = "CA"
+    try:
+        context = ssl.create_default_context(cafile=given.get("CA"))
+        if "CERT" in given:
+            name = "CERT"
+            # An encrypted key would make OpenSSL ask on the terminal.
+            context.load_cert_chain(given["CERT"], given["KEY"], password=lambda: b"")
+    except ssl.SSLError as error:
+        raise InvalidInput(f"{PREFIX}{name}: {display(Path(given[name]))}: expected PEM: {error.reason or error}") from None
+    except OSError as error:
+        raise InvalidInput(f"{PREFIX}{name}: {display(Path(given[name]))}: cannot be read: {error.strerror}") from None
+    return context

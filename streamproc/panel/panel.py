@@ -53,6 +53,9 @@ class Panel:
                 raise ValueError(f"columns of {self.rows} and {len(column)} synthetic people in one panel")
             if column.size and int(column.max()) >= len(self.contract.alphabet):
                 raise ValueError(f"a column holds a symbol outside the alphabet of {len(self.contract.alphabet)}")
+        measured = None if self.measurements is None else len(self.measurements)
+        if isinstance(self.contract, CumulativeContract) and measured not in (None, len(self.columns)):
+            raise ValueError(f"{len(self.columns)} columns but measurements of {measured} periods; None if they are unknown")
 
     @property
     def rows(self) -> int:

@@ -24,6 +24,8 @@ class LastSymbols:
     name: str
     width: int
     predicate: Callable[[Window], bool]
+    symbols: frozenset[str] = frozenset()
+    """Symbols it speaks of: a release that has no such symbol refuses rather than answer "nobody" to a slip of the pen."""
 
     def weights(self, contract: WindowContract, period: int) -> FloatArray:
         """A 1 for each bin of the release that answers yes at `period`; refused if no bin can tell."""
@@ -35,6 +37,10 @@ class LastSymbols:
                 f"{self.name}: looks back over {self.width} periods, but release {contract.name} was measured over "
                 f"windows of k = {k}; longer windows of its synthetic people mean nothing about real ones"
             )
+        foreign = sorted(self.symbols.difference(contract.alphabet))
+        if foreign:
+            known = ", ".join(contract.alphabet)
+            raise UnsupportedQuery(f"{self.name}: {foreign[0]!r} is no symbol of release {contract.name}, whose are {known}")
         if period < self.width:
             raise UnsupportedQuery(f"{self.name}: needs {self.width} periods, but period {period} comes before that")
         yes = [self.predicate(window) for window in itertools.product(contract.alphabet, repeat=self.width)]
@@ -61,14 +67,14 @@ Query: TypeAlias = LastSymbols | AtLeast
 def exactly(*symbols: str) -> LastSymbols:
     """The last symbols are these, oldest first: one bin, or several if fewer than `k` are given."""
     label = ("" if all(len(symbol) == 1 for symbol in symbols) else "|").join(symbols)
-    return LastSymbols(f"last:{label}", len(symbols), lambda window: window == symbols)
+    return LastSymbols(f"last:{label}", len(symbols), lambda window: window == symbols, frozenset(symbols))
 
 
 def count_of(symbols: Collection[str], *, at_least: int, of: int) -> LastSymbols:
     """At least so many of the last `of` symbols are among `symbols`."""
     wanted = frozenset(symbols)
     name = f"{_listed(wanted)} in at least {at_least} of the last {of}"
-    return LastSymbols(name, of, lambda window: sum(symbol in wanted for symbol in window) >= at_least)
+    return LastSymbols(name, of, lambda window: sum(symbol in wanted for symbol in window) >= at_least, wanted)
 
 
 def in_a_row(symbols: Collection[str], *, length: int, of: int) -> LastSymbols:
@@ -79,7 +85,7 @@ def in_a_row(symbols: Collection[str], *, length: int, of: int) -> LastSymbols:
         runs = (len(list(run)) for hit, run in itertools.groupby(window, wanted.__contains__) if hit)
         return max(runs, default=0) >= length
 
-    return LastSymbols(f"{_listed(wanted)} in {length} in a row of the last {of}", of, holds)
+    return LastSymbols(f"{_listed(wanted)} in {length} in a row of the last {of}", of, holds, wanted)
 
 
 def _listed(symbols: Collection[str]) -> str:

@@ -1,0 +1,55 @@
+"""Verdicts about random outcomes. Each is wrong about right code at most once in a million random seeds (`FALSE_ALARM`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
+
+import numpy as np
+from scipy import stats
+
+from streamproc.privacy.quantities import FloatArray
+
+FALSE_ALARM = 1e-6
+
+
+def assert_uniform(observed: Iterable[Hashable], outcomes: Collection[Hashable]) -> None:
+    """Independent observations, each of the outcomes equally likely and nothing else possible: chi-square."""
+    seen = Counter(observed)
+    assert set(seen) <= set(outcomes)
+    assert stats.chisquare([seen[outcome] for outcome in outcomes]).pvalue > FALSE_ALARM
+
+
+def assert_covariance(errors: FloatArray, promised: FloatArray) -> None:
+    """A row of `errors` is one run: of mean zero and covariance `promised`, roughly normal.
+
+    Looks at the mean of every coordinate, and at the variance of every coordinate and of the sum of every two, which fix the
+    covariance. The squares of a direction, over its promised variance, add up to a chi-square with a degree per run.
+    """
+    runs, size = errors.shape
+    directions = np.vstack([np.eye(size), *(np.eye(size)[a] + np.eye(size)[a + 1 :] for a in range(size))])
+    variances = np.einsum("da,ab,db->d", directions, promised, directions)
+    along = errors @ directions.T
+    constant = variances < 1e-9
+    assert np.allclose(along[:, constant], 0)
+    squares = (along[:, ~constant] ** 2).sum(axis=0) / variances[~constant]
+    means = errors.mean(axis=0)[variances[:size] > 1e-9] / np.sqrt(variances[:size][variances[:size] > 1e-9] / runs)
+    chances = np.concatenate(
+        [2 * np.minimum(stats.chi2.cdf(squares, runs), stats.chi2.sf(squares, runs)), 2 * stats.norm.sf(np.abs(means))]
+    )
+    assert chances.min() > FALSE_ALARM / len(chances)
+
+
+def assert_share_is(hits: int, runs: int, share: float, of: int = 1) -> None:
+    """`hits` of `runs` independent runs, each a hit with chance `share`; one of `of` such verdicts."""
+    assert stats.binomtest(hits, runs, share).pvalue > FALSE_ALARM / of
+
+
+def assert_share_at_least(hits: int, runs: int, share: float, of: int = 1) -> None:
+    """The same with chance `share` or more."""
+    assert stats.binomtest(hits, runs, share, alternative="less").pvalue > FALSE_ALARM / of
+
+
+def assert_share_at_most(hits: int, runs: int, share: float, of: int = 1) -> None:
+    """The same with chance `share` or less."""
+    assert stats.binomtest(hits, runs, share, alternative="greater").pvalue > FALSE_ALARM / of

@@ -1,0 +1,25 @@
+"""Counts without rows, for tests that need many runs and only look at counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamproc.privacy.quantities import IntArray
+from streamproc.synth import cumulative, window
+from streamproc.synth.rows import Codes
+
+
+@pytest.fixture
+def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No synthetic row is made or given a symbol. What is measured, rounded, clamped and released does not look at rows."""
+
+    def none(*given: object) -> Codes:
+        return np.zeros(0, dtype=np.uint8)
+
+    def unchanged(groups: Codes, counts: IntArray, rng: np.random.Generator) -> Codes:
+        return np.zeros(len(groups), dtype=np.uint8)
+
+    monkeypatch.setattr(window, "shuffled_rows", none)
+    monkeypatch.setattr(window, "assign_symbols", unchanged)
+    monkeypatch.setattr(cumulative, "assign_symbols", unchanged)

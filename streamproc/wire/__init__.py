@@ -2,3 +2,7 @@
 
 Bytes come from anybody, so a decoder answers with a value or raises `Malformed`, within a stated bound of memory.
 """
+
+from streamproc.wire.malformed import Malformed
+
+__all__ = ["Malformed"]

@@ -82,7 +82,7 @@ class LedgerWalker:
                 self._announced(record)
             case MeasurementChunk():
                 self._measured(record)
-            case PeriodRecord():
+            case _:
                 self._closed(record, digest(value))
         self._records += 1
         return record

@@ -57,7 +57,7 @@ def decode_contract(fields: Fields) -> ContractRecord:
     values["alphabet"] = fields.sequence("alphabet")
     check_alphabet(values["alphabet"])
     check_release(values["release"])
-    check_choice("adjacency", values["adjacency"], list(Adjacency))
+    check_choice("adjacency", values["adjacency"], [adjacency.value for adjacency in Adjacency])
     check_whole("n", values["n"], 0, MAX_ROWS)
     check_real("rho", values["rho"], positive=True)
     check_flag("insecure", values["insecure"])

@@ -125,7 +125,7 @@ def tree(value: bytes | memoryview, *, max_list: int) -> object:
 
 def _is_complete(value: bytes) -> bool:
     """Whether the bytes keep what their headers promise: an announced list is allocated before its first item is read."""
-    unpacker = Unpacker(max_buffer_size=MAX_RECORD)
+    unpacker = Unpacker(max_buffer_size=max(len(value), 1))
     unpacker.feed(value)
     try:
         unpacker.skip()

@@ -16,6 +16,21 @@ from msgpack import unpackb
 
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.message import VERSION, Fields, pack, unpack_any
+from streamproc.wire.partitioner import home_partition, home_partitions
+
+__all__ = [
+    "MAX_BATCH",
+    "MAX_ID",
+    "MAX_PERIOD",
+    "Report",
+    "ReportBatch",
+    "decode_any",
+    "decode_report",
+    "encode_batches",
+    "encode_report",
+    "home_partition",
+    "home_partitions",
+]
 
 Report: TypeAlias = tuple[str, int, str]
 """An individual's id, a period, a symbol: as sent, not checked against any study. Secret."""
@@ -25,6 +40,9 @@ MAX_ID = 1_024
 
 MAX_BATCH = 65_536
 """Reports in one record."""
+
+MAX_PERIOD = 2**63
+"""MessagePack has integers from here on; arrays of periods have not."""
 
 _BATCH_BYTES = 900_000
 
@@ -94,6 +112,7 @@ def decode_any(value: bytes | None) -> Report | ReportBatch:
             len(fields) == 4
             and type(individual) is str
             and type(period) is int
+            and period < MAX_PERIOD
             and type(symbol) is str
             and type(version) is int
             and version == VERSION
@@ -125,8 +144,8 @@ def _report(fields: Fields) -> Report:
     individual, period, symbol = fields["id"], fields["t"], fields["s"]
     if not (isinstance(individual, str) and 1 <= len(individual) <= MAX_ID):
         raise Malformed(f"id: expected text of 1 to {MAX_ID} characters")
-    if type(period) is not int:
-        raise Malformed("t: expected a whole number")
+    if type(period) is not int or period >= MAX_PERIOD:
+        raise Malformed("t: expected a whole number of 64 bits")
     if not isinstance(symbol, str):
         raise Malformed("s: expected text")
     return individual, period, symbol

@@ -1,0 +1,120 @@
+"""One small example of every message, the same as on the page, with the decoder of its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import counter
+from streamproc.privacy.cumulative import CumulativeMechanism
+from streamproc.privacy.quantities import Period, Rho
+from streamproc.privacy.window import WindowMechanism
+from streamproc.synth.contract import CumulativeContract, WindowContract
+from streamproc.wire.columns import column_chunks, column_digest, decode_synthetic
+from streamproc.wire.contracts import ContractRecord
+from streamproc.wire.control import Cut, Key, decode_control
+from streamproc.wire.ledger import Intent, PeriodRecord, ReleasePeriod, StudyRecord, decode_ledger, digest
+from streamproc.wire.measurements import measurement_chunks, measurements_digest
+from streamproc.wire.rejects import Reason, Reject, decode_reject
+from streamproc.wire.reports import ReportBatch, decode_any, encode_report
+from streamproc.wire.tallies import Tally, decode_tally
+
+DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
+    decode_any,
+    decode_control,
+    decode_tally,
+    decode_reject,
+    decode_synthetic,
+    decode_ledger,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A record's value and how it is read."""
+
+    encoded: bytes
+    decode: Callable[[bytes | None], Any]
+
+
+QUARTERLY = ContractRecord(
+    WindowContract(
+        name="quarterly",
+        alphabet=("0", "1"),
+        n=1000,
+        n_pad=250,
+        rho=Rho(0.0025),
+        mechanism=WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 56.5, 56.5),
+        insecure=False,
+    ),
+    n_star=1500,
+)
+
+MONTHS_POOR = ContractRecord(
+    CumulativeContract(
+        name="months-poor",
+        alphabet=("0", "1"),
+        event=("1",),
+        n=10,
+        rho=Rho(0.0025),
+        mechanism=CumulativeMechanism(counter("sqrt", 2), Adjacency.REPLACE_ONE, (70000.5, 58000.25)),
+        insecure=False,
+    ),
+    n_star=10,
+)
+
+TALLY = Tally(
+    partition=3,
+    period=Period(1),
+    people=5,
+    counts={"quarterly": np.array([3, 2], dtype=np.int64), "months-poor": np.array([2, 0], dtype=np.int64)},
+)
+
+COLUMN = np.array([1, 0, 0, 1, 1, 1, 0, 0, 1, 1], dtype=np.uint8)
+WIDER_COLUMN = np.array([3, 0, 1, 2, 2], dtype=np.uint8)
+MEASURED = [np.array([-7, 12], dtype=np.int64)]
+
+STUDY = StudyRecord(
+    {"name": "poverty", "horizon": 2, "alphabet": ["0", "1"], "rho": 0.005}, bytes(range(32)), insecure=False
+)
+
+PERIOD = PeriodRecord(
+    period=Period(1),
+    releases={
+        "months-poor": ReleasePeriod(
+            rho=Rho(0.0015),
+            rho_spent=Rho(0.0015),
+            clamped=1,
+            n_star=10,
+            columns=((Period(1), column_digest(COLUMN, 1)),),
+            measurements=measurements_digest(MEASURED),
+        )
+    },
+    rho_spent=Rho(0.0015),
+    previous=digest(STUDY.encode()),
+)
+
+EXAMPLES: dict[str, Example] = {
+    "report": Example(encode_report("ada", 7, "1"), decode_any),
+    "reports": Example(
+        ReportBatch(["ada", "bob"], np.array([7, 300], dtype=np.uint16), np.array([1, 0], dtype=np.uint8)).encode(),
+        decode_any,
+    ),
+    "key": Example(Key(bytes(range(32))).encode(), decode_control),
+    "cut": Example(Cut(Period(7), (1200, 1187, 0, 70000)).encode(), decode_control),
+    "tally-1": Example(TALLY.encode()[0], decode_tally),
+    "tally-2": Example(TALLY.encode()[1], decode_tally),
+    "reject": Example(Reject(2, 70000, Reason.LATE).encode(), decode_reject),
+    "contract-window": Example(QUARTERLY.encode(), decode_synthetic),
+    "contract-cumulative": Example(MONTHS_POOR.encode(), decode_synthetic),
+    "column-1-bit": Example(next(column_chunks("months-poor", Period(1), COLUMN, 2)).encode(), decode_synthetic),
+    "column-2-bits": Example(next(column_chunks("activity", Period(1), WIDER_COLUMN, 4)).encode(), decode_synthetic),
+    "study": Example(STUDY.encode(), decode_ledger),
+    "intent": Example(Intent(Period(1), digest(PERIOD.encode())).encode(), decode_ledger),
+    "measurement": Example(measurement_chunks("months-poor", Period(1), MEASURED)[0].encode(), decode_ledger),
+    "period": Example(PERIOD.encode(), decode_ledger),
+}

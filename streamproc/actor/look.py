@@ -27,7 +27,7 @@ class Seen:
         """What the table of start-up moves needs to know."""
         if self.ledger is None:
             return None
-        return InLedger(self.ledger.period, self.ledger.head, self.ledger.intents[0] if self.ledger.intents else None)
+        return InLedger(self.ledger.period, self.ledger.head, self.ledger.intents)
 
 
 async def look(log: Log, study: Study) -> Seen:

@@ -21,6 +21,8 @@ class OnDisk:
     """Of the ledger record before it."""
     settled: bool
     """Whether it is known to be published."""
+    abandoned: tuple[bytes, ...] = ()
+    """Draws of the next period that were announced and lost, whose cost the steward has accepted."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class InLedger:
     """`L`: the last period with a ledger record; 0 if there is only record 0."""
     digest: bytes
     """Of that record."""
-    intent: bytes | None
-    """The digest announced for period `L + 1`, if any."""
+    intents: tuple[bytes, ...]
+    """The digests announced for period `L + 1`; the first that was not abandoned binds."""
 
 
 class Move(Enum):
@@ -59,14 +61,15 @@ def decide(disk: OnDisk | None, ledger: InLedger | None, *, used: tuple[str, ...
             raise Refused(f"the ledger is empty, but {', '.join(used)} held records before: this study has run already")
         return Move.BEGIN
     if disk is None:
-        if ledger.period == 0 and ledger.intent is None:
+        if ledger.period == 0 and not ledger.intents:
             return Move.GO_ON
-        released = f"the ledger ends at period {ledger.period}" + (", and the next was announced" if ledger.intent else "")
+        released = f"the ledger ends at period {ledger.period}" + (", and the next was announced" if ledger.intents else "")
         raise Refused(f"{released}, but the state folder holds nothing; {HOW_TO_RESTORE}")
-    if disk.period == ledger.period and disk.digest == ledger.digest and ledger.intent is None:
+    binding = next((intent for intent in ledger.intents if intent not in disk.abandoned), None)
+    if disk.period == ledger.period and disk.digest == ledger.digest and binding is None:
         return Move.GO_ON if disk.settled else Move.SETTLE
     next_up = disk.period == ledger.period + 1 and not disk.settled and disk.previous == ledger.digest
-    if next_up and ledger.intent in (None, disk.digest):
+    if next_up and binding in (None, disk.digest):
         return Move.PUBLISH
     raise Refused(f"{_difference(disk, ledger)}; {HOW_TO_RESTORE}")
 

@@ -26,6 +26,8 @@ class Stored:
 
     synthesis: Synthesis
     draft: Draft
+    abandoned: tuple[bytes, ...] = ()
+    """Draws that were announced and lost, of this period or the next, whose cost the steward has accepted."""
 
 
 def write_stored(disk: Disk, fingerprint: bytes, stored: Stored) -> int:
@@ -39,6 +41,7 @@ def write_stored(disk: Disk, fingerprint: bytes, stored: Stored) -> int:
             "arrays": arrays_of(synthesis),
             "digest": draft.digest,
             "previous": draft.previous,
+            "abandoned": list(stored.abandoned),
             "outgoing": [[record.topic, record.value] for record in draft.outgoing],
         }
     )
@@ -59,7 +62,8 @@ def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
         redrawn = [Period(again) for again in state["redrawn"]]
         synthesis = synthesis_of(contracts, period, state["arrays"], redrawn)
         outgoing = tuple(Outgoing(topic, value) for topic, value in state["outgoing"])
-        return Stored(synthesis, Draft(period, state["digest"], state["previous"], outgoing))
+        drafted = Draft(period, state["digest"], state["previous"], outgoing)
+        return Stored(synthesis, drafted, tuple(state["abandoned"]))
     except (Malformed, KeyError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
         raise Refused(
@@ -78,4 +82,5 @@ def on_disk(disk: Disk, stored: Stored | None) -> OnDisk | None:
     if stored is None:
         return None
     draft = stored.draft
-    return OnDisk(draft.period, draft.digest, draft.previous, disk.read(SETTLED_FILE) == draft.digest)
+    settled = disk.read(SETTLED_FILE) == draft.digest
+    return OnDisk(draft.period, draft.digest, draft.previous, settled, stored.abandoned)

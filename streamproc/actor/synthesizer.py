@@ -75,6 +75,8 @@ class Synthesizer:
         self._topics = Topics(study.name)
         self._fenced: dict[Period, int] = {}
         self._period = Period(0)
+        self._abandoned: tuple[bytes, ...] = ()
+        """Lost draws of the next period that its record must name."""
 
     async def run(self) -> None:
         """Release every period; returns when period `T` is published, at once if it was before."""
@@ -152,11 +154,13 @@ class Synthesizer:
             assert seen.ledger is not None
             return None, seen.ledger.head
         if move is Move.PUBLISH:
-            assert seen.in_ledger is not None
-            await self._publish(transactor, stored.draft, announced=seen.in_ledger.intent is not None)
+            assert seen.ledger is not None
+            await self._publish(transactor, stored.draft, announced=stored.draft.digest in seen.ledger.intents)
         elif move is Move.SETTLE:
             await self._ports.offload(settle, self._ports.disk, stored.draft)
         self._period = stored.synthesis.period
+        # Where disk and ledger end at the same period, what is announced for the next is what the steward gave up.
+        self._abandoned = () if move is Move.PUBLISH or seen.ledger is None else seen.ledger.intents
         self._observer.released(stored.synthesis.period, stored.synthesis, None)
         return stored.synthesis, stored.draft.digest
 
@@ -181,8 +185,10 @@ class Synthesizer:
     ) -> tuple[Synthesis, bytes]:
         before = synthesis or self._first_synthesis(tally)
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
-        drafted = draft(self._topics, before, after, steps, head)
-        size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, Stored(after, drafted))
+        abandoned, self._abandoned = self._abandoned, ()
+        drafted = draft(self._topics, before, after, steps, head, abandoned)
+        stored = Stored(after, drafted, abandoned)
+        size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, stored)
         self._observer.persisted(after.period, size)
         await self._publish(transactor, drafted, announced=False)
         self._period = after.period

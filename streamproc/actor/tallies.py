@@ -49,6 +49,16 @@ class TallyInbox:
         await self._reader.close()
 
     @property
+    def topic(self) -> str:
+        """The study's tallies topic."""
+        return Topics(self._study.name).tallies
+
+    @property
+    def position(self) -> Offset:
+        """Where it has read up to."""
+        return self._reader.position
+
+    @property
     def watermark(self) -> Period:
         """The last period that every partition has tallied, of those read so far."""
         whole = [period for period, tallies in self._waiting.items() if len(tallies) == self._study.broker.partitions]

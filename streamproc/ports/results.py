@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -47,9 +47,14 @@ def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary) -
         paths.append(folder / _release_file(name))
         write_release_csv(paths[-1], np.stack(panel.columns, axis=1), panel.contract.alphabet)
     paths.append(folder / SUMMARY)
-    with writing(paths[-1]) as file:
-        file.write(json_text(summary).encode())
+    write_json(paths[-1], summary)
     return paths
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Plain values as a JSON file."""
+    with writing(path) as file:
+        file.write(json_text(values).encode())
 
 
 @contextmanager
@@ -60,9 +65,9 @@ def writing_errors(folder: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def json_text(summary: Summary) -> str:
-    """The summary as it is written and shown."""
-    return json.dumps(summary, indent=1, allow_nan=False) + "\n"
+def json_text(values: Mapping[str, Any]) -> str:
+    """JSON as it is written and shown."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 
 def _release_file(release: str) -> str:

@@ -1,4 +1,4 @@
-"""Log lines for people or, with `--log-json`, for machines. They name periods, partitions and releases; never an id or a symbol."""
+"""Log lines for people or, with `--log-json`, for machines. They name periods and partitions; never an id or a symbol."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.synchronize import Event
+from multiprocessing.connection import Connection
 from typing import TypeVar, cast
 
 from streamproc.errors import StreamprocError
@@ -42,8 +42,8 @@ def repeat_study(
     """
     workers = min(os.cpu_count() or 1, runs)
     context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    pool = ProcessPoolExecutor(workers, context, _prepare, (stop, (study, contracts, tallies, ask, seed)))
+    told, tell = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, _prepare, (told, (study, contracts, tallies, ask, seed)))
     try:
         with _signals_held_back():
             chunk = max(1, min(_AT_ONCE, runs // (16 * workers)))
@@ -54,12 +54,13 @@ def repeat_study(
     finally:
         # In this order: the pool takes workers that end while runs are waiting for a failure, and says so.
         pool.shutdown(wait=False, cancel_futures=True)
-        stop.set()
+        tell.close()
+        told.close()
 
 
 @contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal. Those started in here never see it: `stop` ends them."""
+    """Ctrl-C reaches every process of a terminal. Those started in here never see it; they are told to end."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -71,18 +72,16 @@ _Prepared = tuple[Study, Mapping[str, Contract], Tallies, Callable[[int, Replaye
 _prepared: _Prepared
 
 
-def _prepare(stop: Event, prepared: _Prepared) -> None:
+def _prepare(told: Connection, prepared: _Prepared) -> None:
     """Set up a worker once: the tallies are far larger than a run's number."""
-    threading.Thread(target=_end_when_told, args=(stop,), daemon=True).start()
+    threading.Thread(target=_end_when, args=(told,), daemon=True).start()
     global _prepared  # noqa: PLW0603  a process pool's only way to hand a worker something once
     _prepared = prepared
 
 
-def _end_when_told(stop: Event) -> None:
-    """End this worker, whatever it is doing; also if its parent was killed and can tell nobody."""
-    parent = multiprocessing.parent_process()
-    while not stop.wait(timeout=1) and parent is not None and parent.is_alive():
-        pass
+def _end_when(told: Connection) -> None:
+    """End this worker, whatever it is doing, when the parent's end of the pipe is closed: also because it was killed."""
+    told.poll(None)
     os._exit(0)
 
 

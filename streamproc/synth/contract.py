@@ -81,17 +81,24 @@ Contract: TypeAlias = WindowContract | CumulativeContract
 
 def contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
     """The contract of every release of a study over `n` people, in the order of the study file."""
+    budgets = release_budgets(study)
+    made: dict[str, Contract] = {}
+    for release in study.releases:
+        make = _window if isinstance(release, WindowRelease) else _cumulative
+        made[release.name] = make(study, release, n, budgets[release.name], insecure)  # type: ignore[arg-type]
+    return made
+
+
+def release_budgets(study: Study) -> dict[str, Rho]:
+    """What each release may spend."""
     if study.privacy.budget < MIN_BUDGET:
         key, got = ("rho", study.privacy.rho) if study.privacy.rho is not None else ("epsilon", study.privacy.epsilon)
         raise StudyError(f"privacy.{key}", got, f"a budget of at least rho {MIN_BUDGET}: noise must fit 64-bit integers")
     budgets = split_budget(study.privacy.budget, [release.share for release in study.releases])
-    made: dict[str, Contract] = {}
     for release, rho in zip(study.releases, budgets, strict=True):
         if rho < MIN_BUDGET:
             raise StudyError(f"release.{release.name}.share", f"a budget of rho {rho:.3g}", f"at least rho {MIN_BUDGET}")
-        make = _window if isinstance(release, WindowRelease) else _cumulative
-        made[release.name] = make(study, release, n, rho, insecure)  # type: ignore[arg-type]
-    return made
+    return {release.name: rho for release, rho in zip(study.releases, budgets, strict=True)}
 
 
 def _window(study: Study, release: WindowRelease, n: int, rho: Rho, insecure: bool) -> WindowContract:

@@ -1,0 +1,67 @@
+"""Closing periods by the clock: the synthesizer appends a cut when a period's end, plus grace, has come."""
+
+from __future__ import annotations
+
+from streamproc.errors import Refused
+from streamproc.ports.clock import Clock
+from streamproc.ports.control import ControlFollower, append_cut
+from streamproc.ports.log import Log
+from streamproc.privacy.quantities import Period
+from streamproc.study import Schedule, Study
+from streamproc.wire.topics import Topics
+
+LONGEST_NAP = 30.0
+"""Seconds: the clock may be set while we sleep."""
+
+
+class Scheduler:
+    """Appends the study's cuts in time. Cuts cannot be taken back, so it would rather ask than close what it missed."""
+
+    def __init__(self, study: Study, schedule: Schedule, log: Log, clock: Clock, *, catch_up: bool) -> None:
+        self._study = study
+        self._schedule = schedule
+        self._log = log
+        self._clock = clock
+        self._catch_up = catch_up
+
+    async def run(self) -> None:
+        """Close every period when it is due; returns after `T`."""
+        control = await ControlFollower.open(self._log, self._study)
+        try:
+            await self._read_all(control)
+            if control.sequence.period == 0 and self._overdue(Period(0)) and not self._catch_up:
+                raise Refused(
+                    f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
+                    "set a later start, or close what was missed with --catch-up"
+                )
+            while control.sequence.period < self._study.horizon:
+                await self._close_what_is_due(control)
+        finally:
+            await control.close()
+
+    async def _close_what_is_due(self, control: ControlFollower) -> None:
+        overdue = self._overdue(control.sequence.period)
+        if overdue > 1 and not self._catch_up:
+            first = control.sequence.period + 1
+            raise Refused(
+                f"schedule: periods {first}..{first + overdue - 1} ended and nobody closed them, so they lie together; "
+                "start with --catch-up to close them all now"
+            )
+        if overdue:
+            await append_cut(self._log, self._study, Period(control.sequence.period + 1))
+        else:
+            await self._clock.sleep(self._until_next(control.sequence.period))
+        await self._read_all(control)
+
+    async def _read_all(self, control: ControlFollower) -> None:
+        await control.catch_up(await self._log.stable_offset(Topics(self._study.name).control, 0))
+
+    def _overdue(self, closed: Period) -> int:
+        """How many periods after `closed` have ended by now."""
+        now = self._clock.now()
+        later = range(closed + 1, self._study.horizon + 1)
+        return sum(1 for period in later if self._schedule.cut_of(period) <= now)
+
+    def _until_next(self, closed: Period) -> float:
+        wait = (self._schedule.cut_of(closed + 1) - self._clock.now()).total_seconds()
+        return min(max(wait, 0.01), LONGEST_NAP)

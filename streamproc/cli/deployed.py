@@ -1,0 +1,91 @@
+"""What every command on a deployed study shares: where it is, and how an asynchronous command runs and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from streamproc.cli.options import study_argument
+from streamproc.errors import BrokerUnavailable, StreamprocError
+from streamproc.service.deployment import Deployment
+
+Result = TypeVar("Result")
+
+_OPTIONS = (
+    study_argument,
+    click.option("--broker", metavar="URL", help="Where the topics are: embedded:FOLDER or kafka://host:port,..."),
+    click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="The state folder."),
+)
+
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds before giving up."
+)
+
+
+def on_deployment(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the arguments STUDY, --broker and --state, as one `deployment`."""
+
+    @functools.wraps(command)
+    def wrapped(
+        study_path: Path,
+        broker: str | None,
+        state: Path | None,
+        timeout: float = 30.0,
+        seed: int | None = None,
+        **others: Any,
+    ) -> None:
+        deployment = Deployment.of(study_path, broker=broker, state=state, timeout=timeout, seed=seed)
+        command(deployment, **others)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def run_once(deployment: Deployment, work: Coroutine[Any, Any, Result], *, waits: bool = False) -> Result:
+    """Run a one-shot command; unless it waits for something on purpose, it ends with exit 5 after the time allowed."""
+
+    async def bounded() -> Result:
+        try:
+            async with asyncio.timeout(None if waits else deployment.timeout):
+                return await work
+        except TimeoutError:
+            raise BrokerUnavailable(f"{deployment.broker.url}: no answer within {deployment.timeout:g} s") from None
+
+    return _run(bounded())
+
+
+def run_until_told(work: Coroutine[Any, Any, None]) -> None:
+    """Run a role until it is done or is told to stop (SIGTERM, Ctrl-C), which is a clean end."""
+
+    async def stoppable() -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(work)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel)
+        try:
+            await task
+        except asyncio.CancelledError:
+            return
+
+    _run(stoppable())
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        return asyncio.run(work)
+    except* StreamprocError as group:
+        raise _first(group) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    """Of several that failed together, the one to show."""
+    while isinstance(error, BaseExceptionGroup):
+        error = max(error.exceptions, key=lambda one: getattr(one, "exit_code", 0) == 3)
+    return error

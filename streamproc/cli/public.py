@@ -1,0 +1,205 @@
+"""What anybody may ask of a study: `status`, `watch`, `pull` and `verify`. They read only public topics and create nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from streamproc.actor.tallies import TallyInbox
+from streamproc.cli.deployed import on_deployment, run_once, run_until_told, timeout_option
+from streamproc.cli.options import json_option
+from streamproc.ports.files import write_release_csv
+from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
+from streamproc.ports.results import results_folder, write_json
+from streamproc.privacy.quantities import Rho
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.service.deployment import Deployment
+from streamproc.service.public import PublicStudy
+from streamproc.service.subscribe import subscribe
+from streamproc.synth.contract import WindowContract, release_budgets
+from streamproc.wire.chain import VerifiedLedger
+
+
+async def _public(deployment: Deployment) -> tuple[PublicStudy, int | None]:
+    """Everything public, and the watermark if we may know it."""
+    async with deployment.connect() as log:
+        public = PublicStudy(log, deployment.study)
+        try:
+            await public.catch_up()
+            return public, await _watermark(deployment, log)
+        finally:
+            await public.close()
+
+
+async def _watermark(deployment: Deployment, log: Log) -> int | None:
+    """The last period every partition has tallied; None for who may not read the tallies."""
+    try:
+        if deployment.topics.tallies not in await log.topics():
+            return 0
+        inbox = await TallyInbox.open(log, deployment.study)
+        try:
+            end = await log.stable_offset(inbox.topic, 0)
+            while inbox.position < end:
+                await inbox.poll(timeout=0.5)
+            return inbox.watermark
+        finally:
+            await inbox.close()
+    except NoSuchTopic:
+        return 0
+    except NotAllowed:
+        return None
+
+
+def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None) -> dict[str, Any]:
+    """The object `status --json` prints."""
+    study = deployment.study
+    last = public.ledger.periods[-1] if public.ledger and public.ledger.periods else None
+    spent = last.rho_spent if last else Rho(0.0)
+    contracts = public.contracts()
+    releases = {}
+    for name, rho in release_budgets(study).items():
+        contract = contracts.get(name)
+        padding = contract.n_pad if isinstance(contract, WindowContract) else 0
+        releases[name] = {
+            "n_star": public.n_star(name),
+            "n_pad": None if contract is None else padding,
+            "rho": rho,
+            "rho_spent": last.releases[name].rho_spent if last else 0.0,
+            "clamped": sum(r.releases[name].clamped for r in public.ledger.periods) if public.ledger else 0,
+        }
+    return {
+        "study": study.name,
+        "horizon": study.horizon,
+        "watermark": watermark,
+        "released": public.period,
+        "rho": study.privacy.budget,
+        "rho_spent": spent,
+        "epsilon_spent": epsilon_of_rho(spent, study.privacy.delta),
+        "delta": study.privacy.delta,
+        "adjacency": study.privacy.adjacency.value,
+        "insecure": public.ledger.study.insecure if public.ledger else None,
+        "releases": releases,
+    }
+
+
+@click.command()
+@on_deployment
+@timeout_option
+@json_option
+def status(deployment: Deployment, *, as_json: bool) -> None:
+    """How far a study is and what it has spent."""
+    public, watermark = run_once(deployment, _public(deployment))
+    found = status_of(deployment, public, watermark)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    console = Console()
+    console.print(
+        f"[bold]{found['study']}[/bold]: {found['released']} of {found['horizon']} periods released, rho {found['rho_spent']:.6g} "
+        f"of {found['rho']:.6g} spent ({found['adjacency']}), epsilon {found['epsilon_spent']:.4g} at delta {found['delta']:g}"
+    )
+    table = Table("release", "synthetic people", "padding per bin", "rho spent", "of", "clamped")
+    for name, row in found["releases"].items():
+        cells = [row["n_star"], row["n_pad"], f"{row['rho_spent']:.6g}", f"{row['rho']:.6g}", row["clamped"]]
+        table.add_row(name, *("-" if cell is None else str(cell) for cell in cells))
+    console.print(table)
+
+
+@click.command()
+@on_deployment
+@json_option
+@click.option("--release", metavar="R", help="Only this release.")
+def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
+    """A line per column, from the first, then as they come; ends after period T."""
+
+    async def work() -> None:
+        async with deployment.connect() as log:
+            async for column in subscribe(log, deployment.study, release):
+                if as_json:
+                    line = {
+                        "release": column.release,
+                        "period": column.period,
+                        "rows": len(column.column),
+                        "digest": column.digest.hex(),
+                    }
+                    click.echo(json.dumps(line))
+                else:
+                    shares = np.bincount(column.column, minlength=len(column.panel.contract.alphabet)) / len(column.column)
+                    symbols = zip(column.panel.contract.alphabet, shares, strict=True)
+                    mix = "  ".join(f"{symbol} {share:5.1%}" for symbol, share in symbols)
+                    click.echo(
+                        f"{column.release} period {column.period}: {len(column.column)} synthetic people, {mix}, "
+                        f"sha256 {column.digest.hex()[:12]}"
+                    )
+
+    run_until_told(work())
+
+
+@click.command()
+@on_deployment
+@timeout_option
+@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
+def pull(deployment: Deployment, *, folder: Path) -> None:
+    """The releases so far as files, and ledger.json."""
+    public, _ = run_once(deployment, _public(deployment), waits=True)
+    results_folder(folder, [release.name for release in deployment.study.releases], ())
+    for release in deployment.study.releases:
+        panel = public.panel(release.name)
+        if panel is not None:
+            columns = np.stack(panel.columns, axis=1)
+            write_release_csv(folder / f"{release.name}.csv", columns, panel.contract.alphabet)
+    write_json(folder / "ledger.json", ledger_to_dict(public.ledger))
+    click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
+
+
+def ledger_to_dict(ledger: VerifiedLedger | None) -> dict[str, Any]:
+    """The ledger as plain values; digests in hexadecimal."""
+    if ledger is None:
+        return {"study": None, "periods": []}
+    return {
+        "study": dict(ledger.study.study),
+        "fingerprint": ledger.study.fingerprint.hex(),
+        "insecure": ledger.study.insecure,
+        "head": ledger.head.hex(),
+        "periods": [
+            {
+                "period": record.period,
+                "rho_spent": record.rho_spent,
+                "previous": record.previous.hex(),
+                "abandoned": [digest.hex() for digest in record.abandoned],
+                "releases": {
+                    name: {
+                        "rho": entry.rho,
+                        "rho_spent": entry.rho_spent,
+                        "clamped": entry.clamped,
+                        "n_star": entry.n_star,
+                        "columns": {str(period): digest.hex() for period, digest in entry.columns},
+                        "measurements": ledger.measurements[name, record.period].tolist(),
+                    }
+                    for name, entry in record.releases.items()
+                },
+            }
+            for record in ledger.periods
+        ],
+    }
+
+
+@click.command()
+@on_deployment
+@timeout_option
+@json_option
+def verify(deployment: Deployment, *, as_json: bool) -> None:
+    """Walk the ledger's chain and recompute every digest."""
+    public, _ = run_once(deployment, _public(deployment), waits=True)
+    public.check_complete()
+    columns = sum(len(public.columns(release.name)) for release in deployment.study.releases)
+    found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns}
+    click.echo(
+        json.dumps(found) if as_json else f"{deployment.study.name}: {public.period} periods, {columns} columns verified"
+    )

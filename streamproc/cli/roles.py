@@ -1,0 +1,104 @@
+"""`run`, `gather` and `synthesize`: the roles, together or apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import click
+
+from streamproc.cli.deployed import on_deployment, run_until_told
+from streamproc.cli.options import seed_option
+from streamproc.errors import InvalidInput
+from streamproc.ports.log import Log
+from streamproc.service.deployment import Deployment
+from streamproc.service.listeners import Address, Listener
+from streamproc.service.logs import event, set_up_logs
+from streamproc.service.roles import Health, gather, patiently, synthesize
+
+
+def _role(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of every long-running role."""
+    for option in (
+        click.option("--public", metavar="HOST:PORT", help="Serve public metrics and health there."),
+        click.option("--operator", metavar="HOST:PORT", help="Serve the operator's metrics and health there."),
+        click.option("--log-json", is_flag=True, help="Log lines as JSON."),
+        click.option("--debug", is_flag=True, help="More log lines."),
+    ):
+        command = option(command)
+    return on_deployment(command)
+
+
+_catch_up = click.option("--catch-up", is_flag=True, help="Close all periods the schedule missed.")
+
+
+@click.command()
+@_role
+@seed_option
+@_catch_up
+@click.option("--until-done", is_flag=True, help="End when period T is released.")
+def run(deployment: Deployment, *, catch_up: bool, until_done: bool, **listeners: str | bool | None) -> None:
+    """All roles of a study in one process."""
+
+    async def work(log: Log, health: Health) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(gather(deployment, log, health))
+            group.create_task(synthesize(deployment, log, health, catch_up=catch_up))
+        if not until_done:
+            event("period T is released; the study is over")
+            await asyncio.Event().wait()
+
+    _serve(deployment, work, **listeners)  # type: ignore[arg-type]
+
+
+@click.command("gather")
+@_role
+@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only these; may be repeated.")
+def gather_command(deployment: Deployment, *, partitions: tuple[int, ...], **listeners: str | bool | None) -> None:
+    """Gather reports: of the partitions the group assigns, or of those named."""
+    count = deployment.study.broker.partitions
+    for partition in partitions:
+        if partition >= count:
+            raise InvalidInput(f"--partition {partition}: the study has partitions 0..{count - 1}")
+    _serve(deployment, lambda log, health: gather(deployment, log, health, sorted(set(partitions))), **listeners)  # type: ignore[arg-type]
+
+
+@click.command("synthesize")
+@_role
+@seed_option
+@_catch_up
+def synthesize_command(deployment: Deployment, *, catch_up: bool, **listeners: str | bool | None) -> None:
+    """Synthesize and publish; one process per study."""
+    _serve(deployment, lambda log, health: synthesize(deployment, log, health, catch_up=catch_up), **listeners)  # type: ignore[arg-type]
+
+
+def _serve(
+    deployment: Deployment,
+    work: Callable[[Log, Health], Awaitable[None]],
+    *,
+    public: str | None,
+    operator: str | None,
+    log_json: bool,
+    debug: bool,
+) -> None:
+    set_up_logs(as_json=log_json, level="DEBUG" if debug else "INFO")
+    health = Health(deployment)
+    chosen = [(public, health.public.registry), (operator, health.operator.registry)]
+    listeners = [Listener(Address.parse(text), registry, lambda: health.ready) for text, registry in chosen if text]
+
+    async def serve() -> None:
+        for listener in listeners:
+            address = await listener.start()
+            event("listening", address=f"{address.host}:{address.port}")
+        try:
+            async with await patiently(lambda: _entered(deployment), health) as log:
+                await work(log, health)
+        finally:
+            for listener in listeners:
+                await listener.stop()
+
+    run_until_told(serve())
+
+
+async def _entered(deployment: Deployment) -> Log:
+    return deployment.connect()

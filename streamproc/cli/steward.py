@@ -1,0 +1,122 @@
+"""What a steward does to a study: create its topics, send a panel, close periods, restore a lost state folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from streamproc.cli.deployed import on_deployment, run_once, timeout_option
+from streamproc.cli.options import panel_argument
+from streamproc.errors import InvalidInput
+from streamproc.ports.control import ControlFollower, append_cut
+from streamproc.ports.files import read_panel
+from streamproc.ports.log import Log
+from streamproc.ports.topic_setup import set_up_topics
+from streamproc.privacy.quantities import Period
+from streamproc.service.deployment import Deployment
+from streamproc.service.public import PublicStudy
+from streamproc.service.reporter import Reporter
+from streamproc.service.restoring import restore_state
+from streamproc.study import MISSING, Histories
+
+
+@click.command()
+@on_deployment
+@timeout_option
+@click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
+@click.option("--wait", is_flag=True, help="Return when it is released.")
+def close(deployment: Deployment, *, period: int, wait: bool) -> None:
+    """Close a period: everything acknowledged before belongs to it or to an earlier one."""
+    study = deployment.study
+    if period > study.horizon:
+        raise InvalidInput(f"--period {period}: the study has periods 1..{study.horizon}")
+
+    async def work() -> None:
+        async with deployment.connect() as log:
+            await set_up_topics(log, study)
+            await close_period(deployment, log, Period(period))
+
+    run_once(deployment, work())
+    if wait:
+        run_once(deployment, _until_released(deployment, Period(period)), waits=True)
+
+
+async def close_period(deployment: Deployment, log: Log, period: Period) -> None:
+    """Append the cut unless it is there; refuse one that is not the next."""
+    closed = await closed_period(deployment, log)
+    if period <= closed:
+        return
+    if period > closed + 1:
+        raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
+    await append_cut(log, deployment.study, period)
+
+
+async def closed_period(deployment: Deployment, log: Log) -> Period:
+    """The last period closed so far."""
+    control = await ControlFollower.open(log, deployment.study)
+    try:
+        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
+        return control.sequence.period
+    finally:
+        await control.close()
+
+
+async def _until_released(deployment: Deployment, period: Period) -> None:
+    async with deployment.connect() as log:
+        public = PublicStudy(log, deployment.study)
+        try:
+            while public.period < period:
+                await public.poll_ledger(timeout=0.5)
+        finally:
+            await public.close()
+
+
+@click.command()
+@on_deployment
+@panel_argument
+@timeout_option
+@click.option("--period", type=click.IntRange(min=1), metavar="T", help="Send the reports of this period only.")
+@click.option("--through", type=click.IntRange(min=1), metavar="T", help="Send all periods up to this one (default: all).")
+@click.option("--close", "closing", is_flag=True, help="Close each period after it is sent.")
+@click.option("--packed", is_flag=True, help="Many reports to a record.")
+def send(
+    deployment: Deployment, *, panel_path: Path, period: int | None, through: int | None, closing: bool, packed: bool
+) -> None:
+    """Send the reports in a panel file; returns when all are acknowledged."""
+    study = deployment.study
+    if period is not None and through is not None:
+        raise InvalidInput("--period and --through: give one of them")
+    last = period or through or study.horizon
+    if last > study.horizon:
+        raise InvalidInput(f"--{'period' if period else 'through'} {last}: the study has periods 1..{study.horizon}")
+    panel = read_panel(panel_path, study)
+
+    async def work() -> None:
+        async with deployment.connect() as log:
+            await set_up_topics(log, study)
+            reporter = Reporter(log, study)
+            for each in range(period or 1, last + 1):
+                await _send_period(reporter, deployment, panel, each, packed=packed)
+                if closing:
+                    await close_period(deployment, log, Period(each))
+
+    run_once(deployment, work(), waits=True)
+
+
+async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histories, period: int, *, packed: bool) -> None:
+    assert panel.ids is not None
+    column, alphabet = panel.symbols[:, period - 1], deployment.study.alphabet
+    here = (column != MISSING).nonzero()[0].tolist()
+    ids, symbols = [panel.ids[row] for row in here], [alphabet[column[row]] for row in here]
+    await (reporter.report_packed if packed else reporter.report_all)(ids, period, symbols)
+
+
+@click.command()
+@on_deployment
+@timeout_option
+@click.option("--accept-cost", is_flag=True, help="Pay for an announced draw that was lost; the ledger says so for ever.")
+def restore(deployment: Deployment, *, accept_cost: bool) -> None:
+    """Rebuild a lost state folder from the topics."""
+    period = run_once(deployment, restore_state(deployment, accept_cost=accept_cost), waits=True)
+    click.echo(f"restored {deployment.state} as of period {period}")

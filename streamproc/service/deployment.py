@@ -1,0 +1,106 @@
+"""Where a study runs: its broker, its state folder, its roster, and how it gets its noise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from streamproc.errors import InvalidInput, Refused
+from streamproc.ports.connect import connect
+from streamproc.ports.control import ControlFollower
+from streamproc.ports.disk import FolderDisk
+from streamproc.ports.entropy import SeededEntropy, SystemEntropy
+from streamproc.ports.files import read_study
+from streamproc.ports.log import Log
+from streamproc.ports.roster import read_roster
+from streamproc.privacy.entropy import Entropy
+from streamproc.study import Broker, Study
+from streamproc.study.fingerprint import fingerprint, roster_digest
+from streamproc.wire.topics import Topics
+
+ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A study and the places it uses."""
+
+    study: Study
+    broker: Broker
+    broker_folder: Path
+    """What a relative `embedded:` folder is relative to."""
+    state: Path
+    roster_path: Path | None
+    timeout: float = 30.0
+    """Seconds after which a one-shot command gives up."""
+    seed: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        study_path: Path,
+        *,
+        broker: str | None = None,
+        state: Path | None = None,
+        timeout: float = 30.0,
+        seed: int | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Deployment:
+        """From a study file; flags win over the environment, which wins over the file."""
+        environ = os.environ if environ is None else environ
+        study = read_study(study_path)
+        home = study_path.parent
+        url = broker or environ.get("STREAMPROC_BROKER")
+        chosen = study.broker if url is None else Broker(url, study.broker.partitions)
+        folder = state or (Path(environ["STREAMPROC_STATE"]) if environ.get("STREAMPROC_STATE") else None)
+        roster = study.population.roster
+        deployment = cls(
+            study=study,
+            broker=chosen,
+            broker_folder=home if url is None else Path(),
+            state=folder or home / f"{study.name}.state",
+            roster_path=None if roster is None else home / roster,
+            timeout=timeout,
+            seed=seed,
+        )
+        if seed is not None and chosen.folder is None and environ.get(ALLOW_INSECURE) != "1":
+            raise InvalidInput(f"--seed: a seeded study protects nobody; on a kafka:// broker it needs {ALLOW_INSECURE}=1")
+        return deployment
+
+    @property
+    def topics(self) -> Topics:
+        """The study's topics."""
+        return Topics(self.study.name)
+
+    @cached_property
+    def roster(self) -> tuple[str, ...] | None:
+        """The ids on the roster, if the study has one."""
+        return None if self.roster_path is None else read_roster(self.roster_path)
+
+    def connect(self) -> Log:
+        """A connection to the study's broker, to be entered."""
+        return connect(self.broker.url, folder=self.broker_folder, timeout=self.timeout)
+
+    def disk(self) -> FolderDisk:
+        """The state folder."""
+        return FolderDisk(self.state)
+
+    def entropy(self) -> Entropy:
+        """Real noise, or a seed's."""
+        return SystemEntropy() if self.seed is None else SeededEntropy(self.seed)
+
+    async def fingerprint(self, log: Log) -> bytes:
+        """Of the study as it is here; the key of its roster's digest is in the control topic."""
+        if self.roster is None:
+            return fingerprint(self.study, None)
+        control = await ControlFollower.open(log, self.study)
+        try:
+            await control.catch_up(await log.stable_offset(self.topics.control, 0))
+        finally:
+            await control.close()
+        if control.key is None:
+            raise Refused(f"topic {self.topics.control}: holds no key; create the topics with `streamproc init`")
+        return fingerprint(self.study, roster_digest(self.roster, control.key))

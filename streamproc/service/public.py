@@ -1,0 +1,170 @@
+"""What everybody may see of a study: its ledger and its columns, followed and checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamproc.actor.memory import split_fresh
+from streamproc.errors import VerificationFailed
+from streamproc.panel import Panel
+from streamproc.ports.log import Log, Offset, Reader
+from streamproc.privacy.quantities import IntArray, Period
+from streamproc.study import Study
+from streamproc.synth.contract import Contract, WindowContract
+from streamproc.wire.chain import LedgerWalker, VerifiedLedger
+from streamproc.wire.columns import ColumnAssembler, ReleasedColumn, decode_synthetic
+from streamproc.wire.contracts import ContractRecord
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.topics import Topics
+
+
+class Followed:
+    """A topic of one partition that may not exist yet, read from its start."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        self._log = log
+        self._topic = topic
+        self._reader: Reader | None = None
+
+    async def poll(self, *, timeout: float) -> Sequence[bytes | None]:
+        """The values that have come; empty if the topic is not there."""
+        if self._reader is None:
+            if self._topic not in await self._log.topics():
+                return ()
+            if await self._log.start_offset(self._topic, 0) > 0:
+                raise VerificationFailed(f"topic {self._topic}: its first records are gone")
+            self._reader = await self._log.reader(self._topic, 0, Offset(0))
+        return [record.value for record in await self._reader.read(timeout=timeout)]
+
+    async def reached(self) -> bool:
+        """Whether everything that is there now has been read."""
+        if self._reader is None:
+            return self._topic not in await self._log.topics()
+        return self._reader.position >= await self._log.stable_offset(self._topic, 0)
+
+    async def close(self) -> None:
+        """Stop reading."""
+        if self._reader is not None:
+            await self._reader.close()
+
+
+@dataclass
+class FollowedRelease:
+    """One release's topic as far as it was read."""
+
+    topic: Followed
+    contract: ContractRecord | None = None
+    assembler: ColumnAssembler | None = None
+    columns: list[ReleasedColumn] = field(default_factory=list)
+    """Whole columns; those that the ledger does not know yet wait at the end."""
+
+    async def poll(self, *, timeout: float) -> None:
+        """Take in what has come."""
+        for value in await self.topic.poll(timeout=timeout):
+            self._take(value)
+
+    def _take(self, value: bytes | None) -> None:
+        try:
+            record = decode_synthetic(value)
+        except Malformed as malformed:
+            raise VerificationFailed(f"a record of a synthetic topic is malformed: {malformed.reason}") from None
+        if isinstance(record, ContractRecord):
+            if self.contract is not None:
+                raise VerificationFailed(f"release {record.release}: a second contract")
+            self.contract, self.assembler = record, ColumnAssembler(record)
+        elif self.assembler is None:
+            raise VerificationFailed(f"release {record.release}: a column before its contract")
+        elif (column := self.assembler.add(record)) is not None:
+            self.columns.append(column)
+
+
+class PublicStudy:
+    """Follows the ledger and the synthetic topics. Reads only; needs no running process."""
+
+    def __init__(self, log: Log, study: Study) -> None:
+        topics = Topics(study.name)
+        self.study = study
+        self._ledger = Followed(log, topics.ledger)
+        self._walker = LedgerWalker()
+        self.ledger: VerifiedLedger | None = None
+        """The ledger so far, its chain checked; None before the study began."""
+        self._releases = {r.name: FollowedRelease(Followed(log, topics.synthetic(r.name))) for r in study.releases}
+
+    async def poll(self, *, timeout: float) -> None:
+        """Take in what has come, waiting up to `timeout` seconds for the ledger to grow."""
+        await self.poll_ledger(timeout=timeout)
+        for release in self._releases.values():
+            await release.poll(timeout=0.0)
+
+    async def poll_ledger(self, *, timeout: float) -> None:
+        """Take in what has come of the ledger alone."""
+        news = await self._ledger.poll(timeout=timeout)
+        for value in news:
+            self._walker.add(value)
+        if news:
+            self.ledger = self._walker.verified()
+
+    async def catch_up(self) -> None:
+        """Take in everything that is there now."""
+        while True:
+            await self.poll(timeout=0.0)
+            topics = [self._ledger, *(release.topic for release in self._releases.values())]
+            if all([await topic.reached() for topic in topics]):
+                return
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self._ledger.close()
+        for release in self._releases.values():
+            await release.topic.close()
+
+    @property
+    def period(self) -> Period:
+        """The last period released."""
+        return Period(0) if self.ledger is None else self.ledger.period
+
+    def contracts(self) -> Mapping[str, Contract]:
+        """Of the releases that have a column."""
+        return {n: r.contract.contract for n, r in self._releases.items() if r.contract is not None}
+
+    def n_star(self, name: str) -> int | None:
+        """Synthetic people of a release; None before its first column."""
+        contract = self._releases[name].contract
+        return None if contract is None else contract.n_star
+
+    def columns(self, name: str) -> Sequence[ReleasedColumn]:
+        """The columns of a release that are in the ledger, each checked against its digest there."""
+        ledger = self.ledger
+        digests = () if ledger is None else ledger.column_digests(name)
+        columns = self._releases[name].columns[: len(digests)]
+        for column, digest in zip(columns, digests, strict=False):
+            if column.digest != digest:
+                raise VerificationFailed(f"release {name}, period {column.period}: the column is not what the ledger says")
+        return columns
+
+    def panel(self, name: str) -> Panel | None:
+        """The release as a panel, with its measurements; None before its first column."""
+        columns, ledger = self.columns(name), self.ledger
+        if not columns or ledger is None:
+            return None
+        contract = self.contracts()[name]
+        measurements = tuple(
+            measurements_of(contract, ledger.measurements[name, Period(t)], Period(t)) for t in range(1, len(columns) + 1)
+        )
+        return Panel(contract, tuple(column.symbols for column in columns), measurements)
+
+    def check_complete(self) -> None:
+        """Every column the ledger promises must be there."""
+        for name in self._releases:
+            promised = len(self.ledger.column_digests(name)) if self.ledger else 0
+            found = len(self.columns(name))
+            if found < promised:
+                raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
+
+
+def measurements_of(contract: Contract, flat: IntArray, period: Period) -> Sequence[IntArray]:
+    """A period's measurements in the shape in which synthesis made them."""
+    if isinstance(contract, WindowContract):
+        return (flat,) if len(flat) else ()
+    return split_fresh(contract.mechanism.counter, flat, period)

@@ -1,0 +1,78 @@
+"""Restore: read everything a lost state folder held from the topics, and write it anew."""
+
+from __future__ import annotations
+
+import asyncio
+
+from streamproc.actor.look import check_same_study, look
+from streamproc.actor.restore import restored
+from streamproc.actor.stored import STATE_FILE, Stored, settle, write_stored
+from streamproc.actor.tallies import StudyTally, TallyInbox
+from streamproc.errors import Refused
+from streamproc.ports.log import Log
+from streamproc.privacy.quantities import Period
+from streamproc.service.deployment import Deployment
+from streamproc.service.public import PublicStudy, measurements_of
+from streamproc.study import Study
+from streamproc.synth.contract import contracts
+from streamproc.wire.chain import VerifiedLedger
+
+
+async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
+    """Rebuild the synthesizer's state folder; answers with the period it stands at."""
+    disk = deployment.disk()
+    if not await asyncio.to_thread(disk.lock, "synthesizer.lock"):
+        raise Refused(f"state folder {deployment.state}: a synthesizer is using it; nothing needs to be restored")
+    if disk.read(STATE_FILE) is not None:
+        raise Refused(f"state folder {deployment.state}: holds a state already; move it away first")
+    async with deployment.connect() as log:
+        mark = await deployment.fingerprint(log)
+        seen = await look(log, deployment.study)
+        ledger = seen.ledger
+        if ledger is None:
+            raise Refused(f"study {deployment.study.name}: has no ledger, so there is nothing to restore")
+        check_same_study(seen, deployment.study, mark, insecure=ledger.study.insecure)
+        if ledger.intents and not accept_cost:
+            raise Refused(
+                f"period {ledger.period + 1} was announced, so its lost draw may have been seen; another exceeds "
+                "the budget: accept that with --accept-cost, or find the state folder"
+            )
+        stored = await _rebuild(deployment.study, log, ledger)
+    await asyncio.to_thread(write_stored, disk, mark, stored)
+    await asyncio.to_thread(settle, disk, stored.draft)
+    return ledger.period
+
+
+async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
+    tallies = await _tallies(study, log, ledger.period)
+    public = PublicStudy(log, study)
+    try:
+        await public.catch_up()
+        public.check_complete()
+        known = contracts(study, tallies[0].people, insecure=ledger.study.insecure)
+        columns = {name: [column.symbols for column in public.columns(name)] for name in known}
+    finally:
+        await public.close()
+    measurements = {
+        name: [
+            measurements_of(contract, ledger.measurements[name, Period(t)], Period(t)) for t in range(1, ledger.period + 1)
+        ]
+        for name, contract in known.items()
+    }
+    return restored(ledger, known, columns, measurements, tallies[: ledger.period])
+
+
+async def _tallies(study: Study, log: Log, through: Period) -> list[StudyTally]:
+    """The exact tallies of periods `1..through`, and at least that of period 1; refused if any is gone."""
+    inbox = await TallyInbox.open(log, study)
+    try:
+        end = await log.stable_offset(inbox.topic, 0)
+        while inbox.position < end:
+            await inbox.poll(timeout=0.5)
+        found = [inbox.complete(Period(t)) for t in range(1, max(through, 1) + 1)]
+    finally:
+        await inbox.close()
+    whole = [tally for tally in found if tally is not None]
+    if len(whole) < len(found):
+        raise Refused(f"topic {inbox.topic}: the tallies of some period are gone, so the state cannot be rebuilt")
+    return whole

@@ -1,0 +1,192 @@
+"""The long-running roles: gatherers that come and go with their partitions, and the one synthesizer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from streamproc.actor.schedule import Scheduler
+from streamproc.actor.synthesizer import Ports as SynthesizerPorts
+from streamproc.actor.synthesizer import Synthesizer
+from streamproc.errors import Refused
+from streamproc.gather.gatherer import Gatherer
+from streamproc.gather.gatherer import Ports as GathererPorts
+from streamproc.ports.clock import SystemClock
+from streamproc.ports.disk import FolderDisk
+from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, OutcomeUnknown
+from streamproc.ports.topic_setup import set_up_topics
+from streamproc.privacy.quantities import Period
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.service.deployment import Deployment
+from streamproc.service.logs import event
+from streamproc.service.metrics import OperatorMetrics, PublicMetrics, ReleaseFigures
+from streamproc.service.public import PublicStudy
+from streamproc.synth.step import Step
+from streamproc.synth.synthesis import Synthesis
+from streamproc.wire.rejects import Reject
+
+Result = TypeVar("Result")
+
+LONGEST_PAUSE = 30.0
+"""Seconds between two tries to reach a broker that is away."""
+
+
+class Health:
+    """What the listeners show of a process, and where the roles report to. Implements the roles' observers."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.public = PublicMetrics()
+        self.operator = OperatorMetrics()
+        self.ready = False
+        """Whether the process does its work; False while it waits for the broker."""
+        self._deployment = deployment
+        self._clamped: dict[str, int] = {}
+
+    # the synthesizer's observer
+
+    def watermark(self, period: Period) -> None:
+        """Every partition has tallied this period."""
+        self.ready = True
+        self.operator.watermark.set(period)
+
+    def persisted(self, period: Period, size: int) -> None:
+        """A draw is durable."""
+        self.operator.state_bytes.labels("synthesizer").set(size)
+
+    def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
+        """A period is published, or was found to be when the process started."""
+        for name, step in (steps or {}).items():
+            self._clamped[name] = self._clamped.get(name, 0) + step.clamped
+        figures = {
+            name: ReleaseFigures(
+                contract,
+                synthesis.odometers[name].spent,
+                None if steps is None or not steps[name].columns else steps[name].bins,
+                self._clamped.get(name, 0),
+            )
+            for name, contract in synthesis.contracts.items()
+        }
+        epsilon = epsilon_of_rho(synthesis.spent, self._deployment.study.privacy.delta)
+        self.public.show(period, epsilon, figures)
+        event("period released", period=period, rho_spent=synthesis.spent, epsilon_spent=epsilon)
+
+    def fenced(self, period: Period) -> None:
+        """Another synthesizer took over, or a transaction timed out."""
+        self.operator.fenced.inc()
+        event("fenced", logging.WARNING, period=period)
+
+    def trouble(self, problem: str) -> None:
+        """Something that will be tried again."""
+        self.ready = False
+        event(problem, logging.WARNING)
+
+    # the gatherers' observer
+
+    def read(self, partition: int, records: int, lag: int) -> None:
+        """Records were taken in."""
+        self.ready = True
+        self.operator.reports.labels(partition).inc(records)
+        self.operator.lag.labels(partition).set(lag)
+
+    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
+        """Reports were rejected."""
+        for reject in rejects:
+            self.operator.rejects.labels(partition, reject.reason.value).inc()
+
+    def tallied(self, partition: int, period: Period, people: int) -> None:
+        """A period of one partition was sent."""
+        self.operator.people.labels(partition).set(people)
+        self.operator.settled.labels(partition).set(period)
+        event("tallied", partition=partition, period=period)
+
+    def checkpointed(self, partition: int, size: int) -> None:
+        """A gatherer's state is durable."""
+        self.operator.state_bytes.labels(f"gather-{partition}").set(size)
+
+
+async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
+    """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
+    study, clock, disk = deployment.study, SystemClock(), deployment.disk()
+    if not await asyncio.to_thread(disk.lock, "synthesizer.lock"):
+        raise Refused(f"state folder {deployment.state}: another synthesizer is using it")
+    await patiently(lambda: set_up_topics(log, study), health)
+    mark = await patiently(lambda: deployment.fingerprint(log), health)
+    ports = SynthesizerPorts(log, disk, deployment.entropy(), clock)
+    health.ready = True
+    async with asyncio.TaskGroup() as group:
+        schedule = None
+        if study.schedule is not None:
+            scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
+            schedule = group.create_task(patiently(scheduler.run, health))
+        await Synthesizer(study, mark, ports, health).run()
+        if schedule is not None:
+            schedule.cancel()
+
+
+async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
+    """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released."""
+    study, topics = deployment.study, deployment.topics
+    await patiently(lambda: set_up_topics(log, study), health)
+    health.ready = True
+    disk = deployment.disk()
+    async with asyncio.TaskGroup() as group:
+        if pinned:
+            crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
+        else:
+            membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
+            crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
+        await patiently(lambda: _until_released(log, deployment), health)
+        crew.cancel()
+
+
+async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, pinned: Sequence[int]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for partition in pinned:
+            group.create_task(_gatherer(deployment, log, health, disk, partition))
+
+
+async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, membership: Membership) -> None:
+    """One gatherer for each assigned partition; one whose partition goes elsewhere is dropped in mid-work, harmlessly."""
+    working: dict[int, asyncio.Task[None]] = {}
+    try:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                assigned = await patiently(lambda: membership.assigned(timeout=0.5), health)
+                for partition in set(working) - assigned:
+                    task = working.pop(partition)
+                    task.cancel()
+                    await asyncio.wait([task])
+                for partition in sorted(assigned - set(working)):
+                    working[partition] = group.create_task(_gatherer(deployment, log, health, disk, partition))
+    finally:
+        await membership.close()
+
+
+async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, partition: int) -> None:
+    ports = GathererPorts(log, disk, SystemClock())
+    await patiently(lambda: Gatherer(deployment.study, partition, deployment.roster, ports, health).run(), health)
+
+
+async def _until_released(log: Log, deployment: Deployment) -> None:
+    public = PublicStudy(log, deployment.study)
+    try:
+        while public.period < deployment.study.horizon:
+            await public.poll_ledger(timeout=0.5)
+    finally:
+        await public.close()
+
+
+async def patiently(work: Callable[[], Awaitable[Result]], health: Health) -> Result:
+    """Do it, waiting for a broker that is away; a denied authorisation ends it at once."""
+    pause = 0.5
+    while True:
+        try:
+            return await work()
+        except NotAllowed:
+            raise
+        except (LogUnavailable, OutcomeUnknown) as problem:
+            health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""What anybody may ask of a study: `status`, `watch`, `pull` and `verify`. They read only public topics and create nothing."""
+"""What anybody may ask of a study: `status`, `watch`, `pull` and `verify`. They create nothing."""
 
 from __future__ import annotations
 
@@ -101,8 +101,9 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
         return
     console = Console()
     console.print(
-        f"[bold]{found['study']}[/bold]: {found['released']} of {found['horizon']} periods released, rho {found['rho_spent']:.6g} "
-        f"of {found['rho']:.6g} spent ({found['adjacency']}), epsilon {found['epsilon_spent']:.4g} at delta {found['delta']:g}"
+        f"[bold]{found['study']}[/bold]: {found['released']} of {found['horizon']} periods released, "
+        f"rho {found['rho_spent']:.6g} of {found['rho']:.6g} spent ({found['adjacency']}), "
+        f"epsilon {found['epsilon_spent']:.4g} at delta {found['delta']:g}"
     )
     table = Table("release", "synthetic people", "padding per bin", "rho spent", "of", "clamped")
     for name, row in found["releases"].items():

@@ -53,7 +53,7 @@ class FolderDisk:
         """Temporary file, fsync, rename, fsync of the folder."""
         self._make()
         try:
-            with replacing(self._folder / name) as file:
+            with replacing(self._folder / name, 0o600) as file:
                 file.write(content)
         except OSError as error:
             raise Refused(

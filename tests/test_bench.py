@@ -1,0 +1,109 @@
+"""The benchmark measures what it says, and says it in a shape that can be kept and compared. How fast is not tested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bench.__main__ as command
+import bench.step
+from bench.memory import kept_bytes, peak_bytes
+from bench.result import Result
+from bench.step import step_ratio
+from bench.studies import Case, cumulative, first_window, later_window
+
+
+@pytest.mark.parametrize("topic", command.TOPICS)
+def test_every_topic_gives_results_at_tiny_size(topic: str, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "bench.json"
+
+    assert command.main([topic, "--quick", "--out", str(out)]) == 0
+
+    document = json.loads(out.read_text())
+    assert document["quick"] is True
+    assert document["machine"].keys() == {"architecture", "cores", "python", "numpy"}
+    assert document["results"]
+    for result in document["results"]:
+        assert result.keys() == {"name", "value", "unit", "limit", "ratio_of", "within"}
+        assert result["value"] >= 0
+        assert result["within"] == (None if result["limit"] is None else result["value"] <= result["limit"])
+        assert (result["unit"] == "x") == (result["ratio_of"] is not None)
+    assert len({result["name"] for result in document["results"]}) == len(document["results"])
+
+
+def test_all_topics_are_measured_if_none_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def one(quick: bool) -> Iterator[Result]:
+        yield Result(name="one", value=1.0, unit="s")
+
+    monkeypatch.setattr(command, "TOPICS", {"first": one, "second": one})
+
+    assert command.main(["--out", str(tmp_path / "all.json")]) == 0
+    assert len(json.loads((tmp_path / "all.json").read_text())["results"]) == 2
+
+
+@pytest.mark.parametrize(("value", "arguments", "code"), [(7.0, [], 0), (7.0, ["--check"], 1), (6.0, ["--check"], 0)])
+def test_only_a_check_fails_when_a_limit_is_exceeded(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    value: float,
+    arguments: list[str],
+    code: int,
+) -> None:
+    def measured(quick: bool) -> Iterator[Result]:
+        yield Result(name="thing", value=value, unit="x", limit=6.0, ratio_of="another")
+
+    monkeypatch.setattr(command, "TOPICS", {"thing": measured})
+
+    assert command.main([*arguments, "--out", str(tmp_path / "bench.json")]) == code
+    assert ("above" if value > 6 else "within") in capsys.readouterr().out
+
+
+def test_an_unknown_topic_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["speed"])
+    assert "no measurement is called 'speed'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda rows: first_window(rows, 2, 3), id="first"),
+        pytest.param(lambda rows: later_window(rows, 4, 2), id="later"),
+        pytest.param(cumulative, id="cumulative"),
+    ],
+)
+def test_a_case_steps_a_release_of_exactly_its_rows_as_often_as_wanted(make: Callable[[int], Case]) -> None:
+    case = make(20_000)
+
+    for _ in range(2):
+        state, step = case.step()
+        assert {len(column) for column in step.columns} == {20_000}
+        assert state.period == step.period == case.state.period + 1
+
+
+def test_a_ratio_is_the_median_over_rounds_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    durations = iter([1, 100, 2, 6, 2, 8, 5, 5])  # drawing, stepping, drawing, ...
+    ticks = iter([tick for duration in durations for tick in (0, duration)])
+    monkeypatch.setattr(bench.step, "perf_counter", lambda: next(ticks))
+
+    assert step_ratio(Case("any", 10, None, lambda: (None, None)), rounds=3) == 3
+
+
+def test_memory_is_that_of_all_arrays_kept_and_of_all_allocated_on_top() -> None:
+    class State:
+        def __init__(self) -> None:
+            self.period = 3
+            self.rows = np.zeros(1000, dtype=np.uint16)
+            self.measured = (np.zeros(10, dtype=np.int64), np.zeros(5, dtype=np.int64))
+
+    def step() -> tuple[None, None]:
+        np.zeros(100_000, dtype=np.uint8)
+        return None, None
+
+    assert kept_bytes(State()) == 2000 + 80 + 40
+    assert peak_bytes(Case("zeros", 1000, State(), step)) == pytest.approx(2120 + 100_000, abs=2000)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.wire import Malformed
-from streamproc.wire.columns import ColumnChunk
+from streamproc.wire.columns import ColumnChunk, decode_synthetic
 from streamproc.wire.message import MAX_RECORD
 from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
 from tests.wire.examples import DECODERS, EXAMPLES
@@ -174,6 +174,21 @@ def test_a_bomb_is_refused_within_the_stated_memory(decode: Callable[[bytes | No
     extra = MAX_EXTRA_BYTES_OF_STATE if decode is decode_state else MAX_EXTRA_BYTES
     assert not decoded or decode is decode_state
     assert peak <= MAX_BYTES_PER_BYTE * len(value) + extra
+
+
+@pytest.mark.parametrize("counter", ["sqrt", "tree", "honaker"])
+def test_a_contract_takes_no_more_memory_than_its_horizon_squared(counter: str) -> None:
+    horizon = 499
+    fields = {"counter": counter, "horizon": horizon, "sigmas": [5.0] * horizon}
+    value = msgpack.packb(msgpack.unpackb(EXAMPLES["contract-cumulative"].encoded) | fields)
+    tracemalloc.start()
+    try:
+        assert tried(decode_synthetic, value)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak <= MAX_BYTES_PER_BYTE * len(value) + MAX_EXTRA_BYTES + 64 * horizon**2
 
 
 def test_no_value_is_malformed() -> None:

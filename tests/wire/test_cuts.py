@@ -1,0 +1,44 @@
+"""Which cuts count."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamproc.privacy.quantities import Period
+from streamproc.wire.control import Cut
+from streamproc.wire.cuts import CutSequence
+
+
+@pytest.fixture
+def cuts() -> CutSequence:
+    """Of two partitions and three periods, the first of them closed."""
+    sequence = CutSequence(partitions=2, horizon=3)
+    assert sequence.offer(Cut(Period(1), (5, 0)))
+    return sequence
+
+
+def test_the_next_period_is_closed_by_its_first_cut(cuts: CutSequence) -> None:
+    assert cuts.offer(Cut(Period(2), (5, 7)))
+    assert not cuts.offer(Cut(Period(2), (6, 7)))
+    assert cuts.cuts == (Cut(Period(1), (5, 0)), Cut(Period(2), (5, 7)))
+
+
+@pytest.mark.parametrize(
+    ("period", "ends"),
+    [
+        pytest.param(1, (5, 0), id="closed before"),
+        pytest.param(3, (9, 9), id="not the next"),
+        pytest.param(2, (9,), id="a partition lacking"),
+        pytest.param(2, (9, 9, 9), id="a partition too many"),
+        pytest.param(2, (4, 9), id="going back"),
+    ],
+)
+def test_other_cuts_are_ignored(cuts: CutSequence, period: int, ends: tuple[int, ...]) -> None:
+    assert not cuts.offer(Cut(Period(period), ends))
+    assert cuts.period == 1
+
+
+def test_nothing_is_closed_after_the_last_period(cuts: CutSequence) -> None:
+    assert cuts.offer(Cut(Period(2), (9, 9)))
+    assert cuts.offer(Cut(Period(3), (9, 9)))
+    assert not cuts.offer(Cut(Period(4), (9, 9)))

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamproc.errors import InvalidInput
-from streamproc.panel.packing import column_digest
+from streamproc.panel.packing import bits_for, column_digest
 from streamproc.panel.panel import Panel
 from streamproc.privacy.quantities import IntArray
 from streamproc.study.checks import check_alphabet, check_choice, check_name, check_positive, check_whole
@@ -116,7 +116,8 @@ def _integers(values: list[int]) -> IntArray:
 
 
 def _digests(contract: Contract, columns: Sequence[Column]) -> list[str]:
-    return [column_digest(column, len(contract.alphabet)).hex() for column in columns]
+    bits = bits_for(len(contract.alphabet))
+    return [column_digest(column, bits).hex() for column in columns]
 
 
 def _check_shape(contract: Contract, columns: Sequence[Column]) -> None:

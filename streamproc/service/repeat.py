@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -23,8 +24,10 @@ from streamproc.synth.contract import Contract
 
 Outcome = TypeVar("Outcome")
 
-_AT_ONCE = 4
+_CHUNK = 4
 """Runs a worker is handed at a time, at most: results come steadily."""
+_AHEAD = 4
+"""Chunks under way or done for each worker, at most: results do not pile up before a slow reader."""
 
 
 def repeat_study(
@@ -44,16 +47,22 @@ def repeat_study(
     context = multiprocessing.get_context("spawn")
     told, tell = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, context, _prepare, (told, (study, contracts, tallies, ask, seed)))
+    chunk = max(1, min(_CHUNK, runs // (16 * workers)))
+    chunks = (range(first, min(first + chunk, runs)) for first in range(0, runs, chunk))
+    waiting: deque[Future[list[object]]] = deque()
     try:
-        with _signals_held_back():
-            chunk = max(1, min(_AT_ONCE, runs // (16 * workers)))
-            outcomes = pool.map(cast(Callable[[int], Outcome], _run), range(runs), chunksize=chunk)
-        yield from outcomes
+        for ahead in chunks:
+            with _signals_held_back():
+                waiting.append(pool.submit(_run, ahead))
+            if len(waiting) > _AHEAD * workers:
+                yield from cast(list[Outcome], waiting.popleft().result())
+        while waiting:
+            yield from cast(list[Outcome], waiting.popleft().result())
     except BrokenProcessPool:
         raise StreamprocError("a worker process was ended from outside: is there enough memory for every core?") from None
     finally:
-        # In this order: the pool takes workers that end while runs are waiting for a failure, and says so.
-        pool.shutdown(wait=False, cancel_futures=True)
+        # Nothing is cancelled: a worker that ends while the pool holds cancelled work makes it print a traceback.
+        pool.shutdown(wait=False)
         tell.close()
         told.close()
 
@@ -85,7 +94,10 @@ def _end_when(told: Connection) -> None:
     os._exit(0)
 
 
-def _run(run: int) -> object:
+def _run(runs: range) -> list[object]:
     study, contracts, tallies, ask, seed = _prepared
-    entropy: Entropy = SystemEntropy() if seed is None else SeededEntropy(seed + run)
-    return ask(run, replay_study(study, contracts, tallies, entropy))
+    outcomes = []
+    for run in runs:
+        entropy: Entropy = SystemEntropy() if seed is None else SeededEntropy(seed + run)
+        outcomes.append(ask(run, replay_study(study, contracts, tallies, entropy)))
+    return outcomes

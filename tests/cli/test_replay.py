@@ -1,0 +1,237 @@
+"""`streamproc replay`: what its files say is what its releases hold, and only its owner may read the truth."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+
+T, K, PEOPLE = 4, 2, 60
+
+STUDY = """
+[study]
+name = "work"
+alphabet = ["in", "out,ill", "away"]
+horizon = 4
+
+[population]
+size = 60
+
+[privacy]
+rho = 0.5
+
+[[release]]
+name = "pairs"
+kind = "window"
+k = 2
+share = 0.75
+
+[[release]]
+name = "out"
+kind = "cumulative"
+event = ["out,ill"]
+"""
+ALPHABET = ("in", "out,ill", "away")
+
+
+def history(person: int) -> list[str]:
+    """Person 7 does not report after the first period."""
+    symbols = [ALPHABET[(person * (period + 2) // 3) % 3] for period in range(T)]
+    return [symbols[0], "", "", ""] if person == 7 else symbols
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> Path:
+    path = tmp_path / "panel.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["individual", 1, 2, 3, 4])
+        writer.writerows([f"person-{person}", *history(person)] for person in range(PEOPLE))
+    return path
+
+
+def table(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def summary(folder: Path) -> Any:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def bins_by_hand(rows: list[list[str]], period: int) -> Counter[str]:
+    return Counter("|".join(row[period - K : period]) for row in rows)
+
+
+def at_least_by_hand(rows: list[list[str]], period: int, one: str) -> dict[str, int]:
+    ones = [row[:period].count(one) for row in rows]
+    return {str(b): sum(count >= b for count in ones) for b in range(1, period + 1)}
+
+
+def test_the_summary_counts_what_the_release_files_hold(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    assert streamproc("replay", study, panel, "--out", tmp_path / "deep" / "out").code == 0
+
+    folder = tmp_path / "deep" / "out"
+    told = summary(folder)["releases"]
+    for name in ("pairs", "out"):
+        header, *rows = table(folder / f"{name}.csv")
+        assert header == ["synthetic", "1", "2", "3", "4"]
+        assert [row[0] for row in rows] == [str(number) for number in range(told[name]["n_star"])]
+        columns = [row[1:] for row in rows]
+        for period in told[name]["periods"]:
+            if name == "pairs":
+                assert len(period["bins"]) == 9
+                assert +Counter(period["bins"]) == bins_by_hand(columns, period["period"])
+            else:
+                assert period["bins"] == at_least_by_hand(columns, period["period"], "1")
+    assert [period["period"] for period in told["pairs"]["periods"]] == [2, 3, 4]
+    assert [period["period"] for period in told["out"]["periods"]] == [1, 2, 3, 4]
+
+
+def test_the_summary_has_the_names_that_scripts_rely_on(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    streamproc("replay", study, panel, "--out", tmp_path)
+
+    told = summary(tmp_path)
+    names = {"study", "n", "rho", "rho_spent", "adjacency", "epsilon", "delta", "insecure", "releases"}
+    assert names <= told.keys()
+    assert (told["study"], told["n"], told["rho"], told["adjacency"]) == ("work", 60, 0.5, "replace-one")
+    for release in told["releases"].values():
+        names = {"kind", "rho", "rho_spent", "n_star", "n_pad", "variance", "clamped", "periods"}
+        assert names <= release.keys()
+        assert release["clamped"] == sum(period["clamped"] for period in release["periods"])
+        for period in release["periods"]:
+            assert {"period", "rho_spent", "bins"} <= period.keys()
+    pairs, out = told["releases"]["pairs"], told["releases"]["out"]
+    assert pairs["n_star"] == 60 + 9 * pairs["n_pad"] > 60
+    assert (out["n_star"], out["n_pad"]) == (60, 0)
+    assert isinstance(pairs["variance"], float)
+    assert len(out["variance"]) == T
+
+
+def test_spending_grows_to_the_budget_and_never_above(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
+    streamproc("replay", study, panel, "--out", tmp_path)
+
+    told = summary(tmp_path)
+    assert 0.5 - 1e-12 <= told["rho_spent"] <= 0.5
+    for release, share in (("pairs", 0.75), ("out", 0.25)):
+        spent = [period["rho_spent"] for period in told["releases"][release]["periods"]]
+        assert spent == sorted(set(spent))
+        assert told["releases"][release]["rho"] == 0.5 * share
+        assert told["releases"][release]["rho_spent"] == spent[-1] == pytest.approx(0.5 * share, abs=1e-12)
+
+
+def test_epsilon_is_that_of_the_whole_budget(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY.replace("rho = 0.5", "rho = 0.005"))
+    streamproc("replay", study, panel, "--out", tmp_path)
+
+    assert summary(tmp_path)["delta"] == 1e-6
+    assert 0.4299 < summary(tmp_path)["epsilon"] < 0.43
+
+
+def test_a_seed_makes_a_run_repeatable_and_marks_it(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        shown = streamproc("replay", study, panel, "--out", tmp_path / folder, "--seed", 5).out
+        assert "INSECURE" in shown
+        assert summary(tmp_path / folder)["insecure"] is True
+    for name in ("pairs.csv", "out.csv", "summary.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_without_a_seed_every_run_is_different(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
+    """Two runs give the same rows in the same order with a chance far below 1e-30."""
+    for folder in ("one", "two"):
+        assert "INSECURE" not in streamproc("replay", study, panel, "--out", tmp_path / folder).out
+        assert summary(tmp_path / folder)["insecure"] is False
+    assert (tmp_path / "one" / "pairs.csv").read_bytes() != (tmp_path / "two" / "pairs.csv").read_bytes()
+
+
+def test_json_prints_the_summary_and_nothing_else(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
+    ended = streamproc("replay", study, panel, "--out", tmp_path, "--json")
+
+    assert json.loads(ended.out) == summary(tmp_path)
+    assert ended.complaint == ""
+
+
+def test_the_table_names_the_adjacency_beside_every_cost(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    study.write_text(STUDY.replace("rho = 0.5", 'rho = 0.5\nadjacency = "zero-out"'))
+    ended = streamproc("replay", study, panel, "--out", tmp_path)
+
+    assert "pairs" in ended.out
+    assert "zero-out, delta 1e-06" in ended.out
+    assert "for a person's whole history (zero-out)" in " ".join(ended.out.split())
+    assert f"wrote {tmp_path / 'pairs.csv'}\n" in ended.out
+    assert "errors.csv" not in ended.out
+    assert ended.complaint == ""
+
+
+def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("old")
+    (tmp_path / "pairs.csv").write_text("old")
+    assert streamproc("replay", study, panel, "--out", tmp_path).code == 0
+
+    assert summary(tmp_path)["study"] == "work"
+    assert table(tmp_path / "pairs.csv")[0][0] == "synthetic"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_repeating_writes_every_answer_beside_the_truth_for_its_owner_only(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    ended = streamproc("replay", study, panel, "--out", tmp_path, "--repeat", 3, "--seed", 11)
+    assert (ended.code, ended.complaint) == (0, "")
+    assert "private" in ended.out
+
+    path = tmp_path / "errors.csv"
+    assert path.stat().st_mode & 0o777 == 0o600
+    comment, _, rest = path.read_text().partition("\n")
+    assert comment.startswith("#")
+    assert "private" in comment.lower()
+    rows = list(csv.DictReader(rest.splitlines()))
+    assert list(rows[0]) == ["run", "release", "period", "query", "truth", "estimate", "stderr", "low", "high"]
+    asked = [("pairs", t, "bin") for t in (2, 3, 4) for _ in range(9)]
+    asked += [("out", t, f"atleast:{b}") for t in (1, 2, 3, 4) for b in range(1, t + 1)]
+    seen = [(row["release"], int(row["period"]), row["query"].split(":")[0]) for row in rows]
+    assert [row["run"] for row in rows] == [run for run in "012" for _ in asked]
+    assert seen == 3 * [(release, period, query.split(":")[0]) for release, period, query in asked]
+
+    people = [[symbol or history(person)[0] for symbol in history(person)] for person in range(PEOPLE)]
+    for row in rows:
+        period, (kind, label) = int(row["period"]), row["query"].split(":")
+        counted = bins_by_hand(people, period) if kind == "bin" else at_least_by_hand(people, period, "out,ill")
+        assert float(row["truth"]) == counted.get(label, 0) / PEOPLE
+        assert float(row["low"]) <= float(row["estimate"]) <= float(row["high"])
+
+
+def test_the_files_of_a_repeated_run_are_those_of_run_0(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    streamproc("replay", study, panel, "--out", tmp_path / "once", "--seed", 11)
+    streamproc("replay", study, panel, "--out", tmp_path / "often", "--seed", 11, "--repeat", 3)
+
+    for name in ("pairs.csv", "out.csv", "summary.json"):
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "often" / name).read_bytes()
+    told = summary(tmp_path / "often")["releases"]["pairs"]
+    _, *lines = (tmp_path / "often" / "errors.csv").read_text().splitlines()
+    for row in csv.DictReader(lines):
+        if (row["run"], row["release"], row["period"]) == ("0", "pairs", "4"):
+            count = told["periods"][-1]["bins"][row["query"].removeprefix("bin:")]
+            assert float(row["estimate"]) == (count - told["n_pad"]) / PEOPLE

@@ -1,0 +1,118 @@
+"""The rows of `errors.csv` say what an analyst's panel says, and the truth that the tallies say."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from streamproc.panel import AtLeast, exactly
+from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.privacy.entropy import Entropy
+from streamproc.replay import Replayed, replay_study, tallies_of
+from streamproc.replay.errors_table import Answers, Questions, answers_of, questions_of, rows_of
+from streamproc.replay.examine import Examine, Score, score_of
+from streamproc.study import Study, parse_study
+from streamproc.synth.contract import contracts
+
+PEOPLE = 40
+
+STUDY = """
+[study]
+name = "small"
+alphabet = ["a", "b", "c"]
+horizon = 6
+
+[privacy]
+rho = 0.4
+
+[[release]]
+name = "window"
+kind = "window"
+k = 2
+
+[[release]]
+name = "count"
+kind = "cumulative"
+event = ["c"]
+"""
+
+
+def replayed_with(text: str, entropy: Entropy) -> tuple[Replayed, dict[str, Questions]]:
+    study: Study = parse_study(text)
+    symbols = np.random.default_rng(1).integers(0, study.q, (PEOPLE, study.horizon)).astype(np.uint8)
+    tallies = tallies_of(study, symbols)
+    promised = contracts(study, PEOPLE, insecure=True)
+    replayed = replay_study(study, promised, tallies, entropy)
+    return replayed, {name: questions_of(contract, tallies) for name, contract in promised.items()}
+
+
+def cells(rows: str) -> list[list[str]]:
+    return list(csv.reader(rows.splitlines()))
+
+
+@pytest.mark.parametrize("measure", ["contrast", "histogram"])
+@pytest.mark.parametrize("counter", ["sqrt", "tree", "honaker"])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_every_answer_is_the_one_the_panel_gives(measure: str, counter: str, k: int) -> None:
+    text = STUDY.replace("k = 2", f'k = {k}\nmeasure = "{measure}"') + f'counter = "{counter}"\n'
+    replayed, questions = replayed_with(text, SeededEntropy(3))
+    for name, asked in questions.items():
+        panel = replayed.panels[name]
+        rows = cells(rows_of(5, asked, answers_of(asked, [period[name] for period in replayed.steps])))
+        assert len(rows) == (3**k * (6 - k + 1) if name == "window" else 21)
+        for run, release, period, query, _, estimate, stderr, low, high in rows:
+            kind, _, label = query.partition(":")
+            answer = panel.fraction(exactly(*label) if kind == "bin" else AtLeast(int(label)), int(period))
+            assert (run, release) == ("5", name)
+            assert float(estimate) == pytest.approx(answer.value, abs=1e-12)
+            assert float(stderr) == pytest.approx(answer.stderr, rel=1e-9)
+            assert [float(low), float(high)] == pytest.approx([answer.low, answer.high], abs=1e-9)
+
+
+def test_without_noise_every_estimate_is_the_truth() -> None:
+    """Rounding is exact where nothing needs to be rounded."""
+    replayed, questions = replayed_with(STUDY, SilentEntropy(3))
+    for name, asked in questions.items():
+        answers = answers_of(asked, [period[name] for period in replayed.steps])
+        np.testing.assert_allclose(answers.estimate, asked.truth, atol=1e-12)
+
+
+def test_floats_read_back_as_they_were() -> None:
+    replayed, questions = replayed_with(STUDY, SeededEntropy(3))
+    asked = questions["count"]
+    answers = answers_of(asked, [period["count"] for period in replayed.steps])
+    rows = cells(rows_of(0, asked, answers))
+    for place, expected in ((4, asked.truth), (5, answers.estimate), (6, asked.stderr), (7, answers.low), (8, answers.high)):
+        assert [float(row[place]) for row in rows] == expected.tolist()
+
+
+def test_a_label_with_a_comma_or_a_quote_is_one_cell() -> None:
+    text = STUDY.replace('["a", "b", "c"]', '["a,a", "b\'\'", "c"]').replace("''", '\\"')
+    replayed, questions = replayed_with(text, SeededEntropy(3))
+    rows = cells(rows_of(0, questions["window"], answers_of(questions["window"], [p["window"] for p in replayed.steps])))
+    assert {len(row) for row in rows} == {9}
+    assert [row[3] for row in rows[:4]] == ["bin:a,a|a,a", 'bin:a,a|b"', "bin:a,a|c", 'bin:b"|a,a']
+
+
+def test_scores_add_up_over_runs() -> None:
+    _, questions = replayed_with(STUDY, SeededEntropy(3))
+    asked = questions["window"]
+    near = Answers(asked.truth + 0.01, asked.truth - 0.01, asked.truth + 0.03)
+    far = Answers(asked.truth - 0.07, asked.truth - 0.09, asked.truth - 0.05)
+    score = score_of(asked, near) + score_of(asked, far)
+    assert score.coverage == 0.5
+    assert score.rms_error == pytest.approx(0.05)
+    assert score.answers == 2 * 45
+    assert Score() + score == score
+
+
+def test_only_run_0_travels_whole() -> None:
+    replayed, questions = replayed_with(STUDY, SeededEntropy(3))
+    examine = Examine(questions)
+    assert examine(0, replayed).replayed is replayed
+    later = examine(1, replayed)
+    assert later.replayed is None
+    assert later.rows.count(b"\n1,") == len(later.rows.splitlines()) - 1
+    assert later.scores.keys() == {"window", "count"}

@@ -45,7 +45,7 @@ _EXACT_HORIZON = 64
 """Up to this horizon the programme runs on Python integers; above, on floats with a proven bound on their error."""
 
 _FIXED_POINT = 2**320
-"""Unit of the integer programme: rounding each weight up to it moves no float."""
+"""The largest weight in units of the integer programme: rounding each weight up to a unit moves no float."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +91,22 @@ class CumulativeMechanism:
         largest = np.maximum.accumulate(self._gains)
         return tuple(float(sigma**2 * largest[self.horizon - b]) for b, sigma in enumerate(self.sigmas, start=1))
 
-    def cost(self, period: Period) -> Fraction:
-        """The cost of everything measured in periods `1..period` for the worst pair of histories, never too low."""
+    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
+        """The cost of everything measured in periods `1..period` for the worst pair of histories, never too low.
+
+        The rows of a `redrawn` period count once more each time it is named.
+        """
         if not 0 <= period <= self.horizon:
             raise ValueError(f"period {period} is outside 0..{self.horizon}")
         if period == 0:
             return Fraction(0)
-        if self.counter.is_toeplitz:
+        again = tuple(sorted(late for late in redrawn if late <= period))
+        if self.counter.is_toeplitz and not again:
             return self._prefix_costs[period - 1]
-        if period not in self._known_costs:
-            self._known_costs[period] = _worst_cost(self.counter, self.adjacency, self._weights[:period])
-        return self._known_costs[period]
+        if (period, again) not in self._known_costs:
+            cost = _worst_cost(self.counter, self.adjacency, self._weights[:period], again)
+            self._known_costs[period, again] = cost
+        return self._known_costs[period, again]
 
     @cached_property
     def _gains(self) -> npt.NDArray[np.float64]:
@@ -116,7 +121,7 @@ class CumulativeMechanism:
         return _worst_costs(self.counter, self.adjacency, self._weights)
 
     @cached_property
-    def _known_costs(self) -> dict[Period, Fraction]:
+    def _known_costs(self) -> dict[tuple[Period, tuple[Period, ...]], Fraction]:
         return {}
 
 
@@ -129,23 +134,30 @@ def _shapes(counts: Counter, allocation: Allocation) -> list[Fraction]:
     return [Fraction(counts.largest_column(length), max(math.ceil(math.log2(length)), 1) ** 3) for length in lengths]
 
 
-def _worst_cost(counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction]) -> Fraction:
+def _worst_cost(
+    counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction], redrawn: Sequence[Period] = ()
+) -> Fraction:
     """The cost after `len(weights)` periods; `weights[b-1]` is `1 / (2 sigma_b^2)`."""
-    return _worst_costs(counts, adjacency, weights)[-1]
+    return _worst_costs(counts, adjacency, weights, redrawn)[-1]
 
 
-def _worst_costs(counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction]) -> list[Fraction]:
-    """`max W_1` over states up to `t`, for `t = 1..len(weights)`. Only the last is a cost unless the counter is Toeplitz."""
+def _worst_costs(
+    counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction], redrawn: Sequence[Period] = ()
+) -> list[Fraction]:
+    """`max W_1` over states up to `t`, for `t = 1..len(weights)`.
+
+    Only the last is a cost, unless the counter is Toeplitz and nothing was redrawn.
+    """
     horizon = len(weights)
     exact = horizon <= _EXACT_HORIZON
-    numbers: list[Any] = [math.ceil(w * _FIXED_POINT) for w in weights] if exact else [float(w) for w in weights]
-    distances = _distances(counts, horizon)
+    unit = max(weights) / _FIXED_POINT if exact else 1 + Fraction(_float_error(horizon))
+    numbers: list[Any] = [math.ceil(w / unit) if exact else float(w) for w in weights]
+    distances = _with_redrawn(counts, _distances(counts, horizon), horizon, redrawn)
     if adjacency is Adjacency.ZERO_OUT:
         distances = (distance[:, 0] for distance in distances)
     worst: _Costs = np.zeros((1,) if adjacency is Adjacency.ZERO_OUT else (1, 1), dtype=object if exact else float)
     for distance, number in zip(distances, reversed(numbers), strict=True):
         worst = _one_weight_earlier(worst, (distance.astype(object) if exact else distance) * number)
-    unit = Fraction(1, _FIXED_POINT) if exact else 1 + Fraction(_float_error(horizon))
     return [Fraction(worst[t] if worst.ndim == 1 else worst[t, t]) * unit for t in range(1, horizon + 1)]
 
 
@@ -173,6 +185,16 @@ def _distances(counts: Counter, horizon: int) -> Iterator[IntArray]:
             start = int(np.argmax(row != 0))
             gram[start:length, start:length] += np.outer(row[start:], row[start:])
         yield _between_states(gram[:length, :length][::-1, ::-1])
+
+
+def _with_redrawn(
+    counts: Counter, distances: Iterator[IntArray], horizon: int, redrawn: Sequence[Period]
+) -> Iterator[IntArray]:
+    """The distances with the rows of redrawn periods counted once more: period `s` is time `s - b + 1` of stream `b`."""
+    for length, distance in enumerate(distances, start=1):
+        again = [counts.rows_at(late - horizon + length) for late in redrawn]
+        rows = np.concatenate([counts.matrix[part, :length] for part in again]) if again else counts.matrix[:0, :length]
+        yield distance + _between_states((rows.T @ rows)[::-1, ::-1]) if len(rows) else distance
 
 
 def _between_states(gram: IntArray) -> IntArray:

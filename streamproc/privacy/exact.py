@@ -25,9 +25,9 @@ def sqrt_up(value: Fraction) -> float:
     """The smallest float whose exact square is at least `value`, which must be positive."""
     if value <= 0:
         raise ValueError(f"sqrt_up needs a positive value, got {value}")
-    root = math.sqrt(value)
+    # The value need not fit a float, so take the root of a number near 1; that is less than one float away from the truth.
+    shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    root = math.ldexp(math.sqrt(value / Fraction(4) ** shift), shift)
     while Fraction(root) ** 2 < value:
         root = math.nextafter(root, math.inf)
-    while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= value:
-        root = below
     return root

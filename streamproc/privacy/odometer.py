@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -15,8 +15,12 @@ from streamproc.privacy.quantities import Period, Rho
 class Mechanism(Protocol):
     """Anything that can say what its first `period` periods cost."""
 
-    def cost(self, period: Period) -> Fraction:
-        """The cost of all noise drawn in periods `1..period`, never too low."""
+    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
+        """The cost of all noise drawn in periods `1..period`, never too low.
+
+        `redrawn` names periods whose noise was drawn once more (each time it stands there), because the first draw was lost
+        after it may have been seen.
+        """
         ...
 
 
@@ -28,18 +32,25 @@ class Odometer:
     rho: Rho
     mechanism: Mechanism
     period: Period = Period(0)
+    redrawn: tuple[Period, ...] = ()
+    """Periods drawn once more after an accepted loss; only these may bring the spending above `rho`."""
 
     @property
     def spent(self) -> Rho:
         """The cost so far, rounded up."""
-        return Rho(float_up(self.mechanism.cost(self.period)))
+        return Rho(float_up(self.mechanism.cost(self.period, self.redrawn)))
 
     def next(self) -> Odometer:
         """The odometer one period later; refuses if that would exceed the budget."""
-        after = Odometer(self.release, self.rho, self.mechanism, Period(self.period + 1))
-        if after.spent > self.rho:
-            raise BudgetExceeded(self.release, after.period, after.spent, self.rho)
+        after = replace(self, period=Period(self.period + 1))
+        planned = replace(after, redrawn=()).spent
+        if planned > self.rho:
+            raise BudgetExceeded(self.release, after.period, planned, self.rho)
         return after
+
+    def accept_redraw(self, period: Period) -> Odometer:
+        """The odometer that knows that the draw of `period` was lost and will be, or was, drawn once more."""
+        return replace(self, redrawn=(*self.redrawn, period))
 
 
 def split_budget(rho: float, shares: Sequence[Fraction]) -> list[Rho]:

@@ -23,6 +23,7 @@ Theorem 14), and costs of steps add up, for one fixed pair of histories at a tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -85,18 +86,22 @@ class WindowMechanism:
         """Noise variance of a bin's released count, the same at every step, without rounding, in people squared."""
         return self.variance * (1 - 1 / self.bins) if self.measure == "contrast" else self.variance
 
-    def cost(self, period: Period) -> Fraction:
-        """The exact cost, under the declared adjacency, of everything measured in periods `1..period`."""
-        if not 0 <= period <= self.horizon:
-            raise ValueError(f"period {period} is outside 0..{self.horizon}")
+    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
+        """The exact cost, under the declared adjacency, of everything measured in periods `1..period`.
+
+        With `redrawn` periods an upper bound: each adds the most that its step can cost.
+        """
+        self._check_period(period)
         steps = period - self.k + 1
         if steps < 1:
             return Fraction(0)
         first, later = self._sensitivities(steps)
-        return first / (2 * Fraction(self.sigma_first) ** 2) + later / (2 * Fraction(self.sigma_later) ** 2)
+        planned = first / (2 * Fraction(self.sigma_first) ** 2) + later / (2 * Fraction(self.sigma_later) ** 2)
+        return planned + sum((self.redraw_cost(again) for again in redrawn if again <= period), Fraction(0))
 
     def redraw_cost(self, period: Period) -> Fraction:
         """The most that drawing the step of `period` a second time can add."""
+        self._check_period(period)
         if period < self.k:
             return Fraction(0)
         group = _first_group(self.q, self.k, self.measure) if period == self.k else _later_group(self.q, self.measure)
@@ -106,6 +111,10 @@ class WindowMechanism:
         else:
             sensitivity = group * (group - 1) if self.adjacency is Adjacency.ZERO_OUT else 2 * group * group
         return sensitivity / (2 * Fraction(sigma) ** 2)
+
+    def _check_period(self, period: Period) -> None:
+        if not 0 <= period <= self.horizon:
+            raise ValueError(f"period {period} is outside 0..{self.horizon}")
 
     def _sensitivities(self, steps: int) -> tuple[int, int]:
         """Squared L2 sensitivity of the first step, and the sum of those of the later ones, for the worst pair."""

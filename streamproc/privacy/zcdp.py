@@ -5,14 +5,16 @@ a rho-zCDP mechanism is `(epsilon, delta)`-DP for
 
     epsilon = min over alpha > 1 of  alpha rho + (alpha ln(1 - 1/alpha) - ln(alpha - 1) - ln delta) / (alpha - 1).
 
-Any alpha gives a valid epsilon, so the search for the best one may be done in floats; the value at that alpha is then
-computed in 50 decimal digits and rounded up.
+The derivative in `alpha` is `h(alpha) / (alpha - 1)^2` with `h(alpha) = rho (alpha - 1)^2 + ln(alpha delta)`, which rises
+from `ln delta < 0`: the minimum is at the one zero of `h`. Any alpha gives a valid epsilon, so the zero need not be exact;
+it is found well enough that the value, computed in 50 decimal digits and rounded up, rises with `rho` as the minimum does.
 """
 
 from __future__ import annotations
 
 import decimal
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 from streamproc.privacy.exact import float_up
@@ -20,9 +22,7 @@ from streamproc.privacy.quantities import Epsilon, Rho
 
 _DIGITS = decimal.Context(prec=50)
 _SLACK = Fraction(1, 10**40)
-"""Far above the error of 50-digit arithmetic, far below a float's resolution."""
-
-_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Relative to `1 + epsilon`: far above the error of 50-digit arithmetic, far below a float's resolution."""
 
 
 def epsilon_of_rho(rho: float, delta: float) -> Epsilon:
@@ -33,7 +33,9 @@ def epsilon_of_rho(rho: float, delta: float) -> Epsilon:
         raise ValueError(f"delta must lie between 0 and 1, got {delta}")
     if rho == 0:
         return Epsilon(0.0)
-    return Epsilon(float_up(_epsilon_at(_best_alpha(rho, delta), rho, delta)))
+    with decimal.localcontext(_DIGITS):
+        value = Fraction(_smallest_epsilon(Decimal(rho), Decimal(delta), Decimal(_best_order(rho, delta))))
+    return Epsilon(float_up(max(value + _SLACK * (1 + abs(value)), Fraction(0))))
 
 
 def rho_of_epsilon(epsilon: float, delta: float) -> Rho:
@@ -51,32 +53,20 @@ def rho_of_epsilon(epsilon: float, delta: float) -> Rho:
     return Rho(low)
 
 
-def _best_alpha(rho: float, delta: float) -> float:
-    """Golden-section search over `ln(alpha - 1)`, in which the objective falls and then rises."""
-
-    def objective(x: float) -> float:
-        alpha_less_one = math.exp(x)
-        alpha = 1 + alpha_less_one
-        return alpha * rho + (alpha * math.log1p(-1 / alpha) - x - math.log(delta)) / alpha_less_one
-
-    low, high = -30.0, 60.0
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = objective(left), objective(right)
-    while high - low > 1e-9:
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = objective(left)
+def _best_order(rho: float, delta: float) -> float:
+    """`alpha - 1` at the zero of `h`, by bisection, as well as floats can."""
+    low, high = 0.0, min(math.sqrt(-math.log(delta)) / math.sqrt(rho), 1 / delta - 1)
+    while low < (middle := (low + high) / 2) < high:
+        if rho * middle * middle + math.log1p(middle) + math.log(delta) < 0:
+            low = middle
         else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = objective(right)
-    return 1 + math.exp((low + high) / 2)
+            high = middle
+    return high
 
 
-def _epsilon_at(alpha: float, rho: float, delta: float) -> Fraction:
-    with decimal.localcontext(_DIGITS):
-        a, one = decimal.Decimal(alpha), decimal.Decimal(1)
-        log_terms = a * (one - one / a).ln() - (a - one).ln() - decimal.Decimal(delta).ln()
-        value = a * decimal.Decimal(rho) + log_terms / (a - one)
-        return max(Fraction(value), Fraction(0)) + _SLACK
+def _smallest_epsilon(rho: Decimal, delta: Decimal, order: Decimal) -> Decimal:
+    """The value at the zero of `h`, which is one Newton step from `order = alpha - 1`."""
+    order -= (rho * order**2 + (1 + order).ln() + delta.ln()) / (2 * rho * order + 1 / (1 + order))
+    alpha = 1 + order
+    # The numerator of the module's formula, with ln(1 - 1/alpha) = ln(order) - ln(alpha).
+    return alpha * rho + (order * order.ln() - alpha * alpha.ln() - delta.ln()) / order

@@ -1,0 +1,175 @@
+"""A release's spending rises to its budget and never passes it; releases together never spend more than the study."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamproc.errors import BudgetExceeded, Refused
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName
+from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
+from streamproc.privacy.exact import float_up
+from streamproc.privacy.odometer import Mechanism, Odometer, split_budget, total_spent
+from streamproc.privacy.quantities import Period, Rho
+from streamproc.privacy.window import Measure, WindowMechanism
+
+adjacencies = st.sampled_from(Adjacency)
+rhos = st.floats(-6, 1).map(lambda power: 10.0**power) | st.sampled_from([1e-6, 0.001, 0.005, 0.05, 1.0, 10.0])
+
+
+def driven(mechanism: Mechanism, rho: float, horizon: int) -> list[float]:
+    """What the odometer shows before period 1 and after each period."""
+    odometer = Odometer("r", Rho(rho), mechanism)
+    shown: list[float] = [odometer.spent]
+    for _ in range(horizon):
+        odometer = odometer.next()
+        shown.append(odometer.spent)
+    return shown
+
+
+def check_spending(mechanism: Mechanism, rho: float, horizon: int) -> None:
+    shown = driven(mechanism, rho, horizon)
+    assert shown[0] == 0
+    assert all(before <= after for before, after in pairwise(shown))
+    assert rho - 1e-12 * min(rho, 1) <= shown[-1] <= rho
+    assert all(Fraction(spent) >= mechanism.cost(Period(t)) for t, spent in enumerate(shown))
+
+
+@given(st.integers(2, 64), st.integers(1, 12), st.integers(0, 60), st.sampled_from(get_args(Measure)), adjacencies, rhos)
+def test_a_window_release_spends_its_budget_and_no_more(
+    q: int, k: int, later: int, measure: Measure, adjacency: Adjacency, rho: float
+) -> None:
+    mechanism = WindowMechanism.calibrated(q=q, k=k, horizon=k + later, measure=measure, adjacency=adjacency, rho=rho)
+    check_spending(mechanism, rho, k + later)
+
+
+@given(st.integers(1, 16), st.sampled_from(get_args(CounterName)), st.sampled_from(get_args(Allocation)), adjacencies, rhos)
+def test_a_cumulative_release_spends_its_budget_and_no_more(
+    horizon: int, name: CounterName, allocation: Allocation, adjacency: Adjacency, rho: float
+) -> None:
+    mechanism = CumulativeMechanism.calibrated(
+        horizon=horizon, counter_name=name, allocation=allocation, adjacency=adjacency, rho=rho
+    )
+    check_spending(mechanism, rho, horizon)
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("rho", [1e-6, 0.005, 10.0])
+def test_a_long_cumulative_release_spends_its_budget_and_no_more(adjacency: Adjacency, rho: float) -> None:
+    mechanism = CumulativeMechanism.calibrated(
+        horizon=130, counter_name="sqrt", allocation="equal-max", adjacency=adjacency, rho=rho
+    )
+    check_spending(mechanism, rho, 130)
+
+
+@pytest.mark.parametrize("name", ["tree", "honaker"])
+def test_other_counters_too_spend_a_long_budget_and_no_more(name: CounterName) -> None:
+    mechanism = CumulativeMechanism.calibrated(
+        horizon=130, counter_name=name, allocation="cubic", adjacency=Adjacency.REPLACE_ONE, rho=0.3
+    )
+    assert 0.3 - 1e-12 <= Odometer("r", Rho(0.3), mechanism, Period(130)).spent <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("horizon", "adjacency"),
+    [(2000, Adjacency.ZERO_OUT), pytest.param(1000, Adjacency.REPLACE_ONE, marks=pytest.mark.slow)],
+)
+def test_rounding_over_the_longest_horizons_keeps_to_the_budget(horizon: int, adjacency: Adjacency) -> None:
+    mechanism = CumulativeMechanism.calibrated(
+        horizon=horizon, counter_name="sqrt", allocation="equal-max", adjacency=adjacency, rho=1.0
+    )
+    check_spending(mechanism, 1.0, horizon)
+
+
+def test_the_step_that_would_pass_the_budget_is_refused_before_it_is_taken() -> None:
+    mechanism = WindowMechanism.calibrated(q=2, k=3, horizon=12, measure="contrast", adjacency=Adjacency.ZERO_OUT, rho=0.01)
+    odometer = Odometer("quarterly", Rho(0.01), replace(mechanism, adjacency=Adjacency.REPLACE_ONE))
+    with pytest.raises(BudgetExceeded) as refused:
+        for _ in range(12):
+            odometer = odometer.next()
+    assert odometer.spent <= 0.01 < refused.value.spent
+    assert refused.value.period == odometer.period + 1 > 3
+    assert (refused.value.release, refused.value.rho) == ("quarterly", 0.01)
+    assert isinstance(refused.value, Refused)
+    assert refused.value.exit_code == 3
+    assert "\n" not in str(refused.value)
+    assert all(part in str(refused.value) for part in ("quarterly", f"period {odometer.period + 1}", "0.01"))
+
+
+@given(adjacencies, st.sampled_from(get_args(Measure)), st.floats(1e-6, 10))
+@settings(max_examples=20)
+def test_noise_for_a_larger_budget_does_not_reach_the_horizon(adjacency: Adjacency, measure: Measure, rho: float) -> None:
+    mechanism = WindowMechanism.calibrated(q=3, k=2, horizon=6, measure=measure, adjacency=adjacency, rho=rho * (1 + 1e-9))
+    with pytest.raises(BudgetExceeded):
+        driven(mechanism, rho, 6)
+
+
+def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study() -> None:
+    mechanism = WindowMechanism.calibrated(q=2, k=2, horizon=5, measure="contrast", adjacency=Adjacency.REPLACE_ONE, rho=0.1)
+    odometer = Odometer("r", Rho(0.1), mechanism)
+    for _ in range(3):
+        odometer = odometer.next()
+    before, odometer = odometer.spent, odometer.accept_redraw(Period(3))
+    assert odometer.redrawn == (3,)
+    assert odometer.spent == float_up(mechanism.cost(Period(3)) + mechanism.redraw_cost(Period(3))) > before
+    again = odometer.accept_redraw(Period(3)).accept_redraw(Period(4)).next().next()
+    added = 2 * mechanism.redraw_cost(Period(3)) + mechanism.redraw_cost(Period(4))
+    assert again.spent == float_up(mechanism.cost(Period(5)) + added) > 0.1
+
+
+def test_a_redraw_does_not_excuse_a_mechanism_that_was_too_dear_from_the_start() -> None:
+    mechanism = WindowMechanism.calibrated(q=2, k=1, horizon=3, measure="histogram", adjacency=Adjacency.ZERO_OUT, rho=0.2)
+    odometer = Odometer("r", Rho(0.1), mechanism, Period(1), (Period(1),))
+    with pytest.raises(BudgetExceeded) as refused:
+        odometer.next()
+    assert refused.value.spent == float_up(mechanism.cost(Period(2)))
+
+
+def test_a_horizon_is_not_passed() -> None:
+    mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
+    odometer = Odometer("r", Rho(100.0), mechanism, Period(2))
+    with pytest.raises(ValueError, match=r"outside 0\.\.2"):
+        odometer.next()
+
+
+def test_an_odometer_stays_where_it_is_when_the_next_one_is_made() -> None:
+    mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
+    odometer = Odometer("r", Rho(100.0), mechanism)
+    assert odometer.next().period == 1
+    assert (odometer.period, odometer.spent) == (0, 0.0)
+
+
+@given(st.floats(1e-9, 1000), st.lists(st.integers(1, 1000), min_size=1, max_size=8))
+def test_the_budgets_of_releases_never_add_up_to_more_than_the_studys(rho: float, parts: list[int]) -> None:
+    shares = [Fraction(part, sum(parts)) for part in parts]
+    budgets = split_budget(rho, shares)
+    assert sum(map(Fraction, budgets)) <= Fraction(rho)
+    for budget, share in zip(budgets, shares, strict=True):
+        assert budget == pytest.approx(float(rho * share), rel=1e-15)
+        assert Fraction(budget) <= Fraction(rho) * share
+
+
+def test_a_single_release_gets_the_whole_budget() -> None:
+    assert split_budget(0.1, [Fraction(1)]) == [0.1]
+
+
+@pytest.mark.parametrize(
+    "shares", [[Fraction(0)], [Fraction(-1, 2), Fraction(1)], [Fraction(2, 3), Fraction(1, 3), Fraction(1, 10**9)]]
+)
+def test_shares_that_are_not_a_division_of_the_budget_are_refused(shares: list[Fraction]) -> None:
+    with pytest.raises(ValueError, match="at most 1"):
+        split_budget(0.1, shares)
+
+
+@given(st.lists(st.floats(0, 1000), max_size=6))
+def test_what_releases_spent_together_is_rounded_up(costs: list[float]) -> None:
+    exact = sum(map(Fraction, costs), Fraction(0))
+    assert total_spent(costs) == float_up(exact)
+    assert Fraction(total_spent(costs)) >= exact

@@ -1,0 +1,97 @@
+"""One release of one panel, repeated: what is released, how often, and the truth it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import track
+
+from streamproc.panel import LastSymbols
+from streamproc.ports.files import read_panel
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.quantities import FloatArray
+from streamproc.replay import Replayed, tallies_of
+from streamproc.replay.study import Tallies
+from streamproc.service.repeat import repeat_study
+from streamproc.study import Broker, Population, Privacy, Release, Study, WindowRelease
+from streamproc.synth.contract import Contract, WindowContract, contracts
+
+Symbols: TypeAlias = npt.NDArray[np.uint8]
+"""(n, T) alphabet indices, nothing missing."""
+
+Ask: TypeAlias = Callable[[int, Replayed], npt.NDArray[Any]]
+"""What to keep of one repetition: a module's own function, because it is called in other processes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One release that has a study and its whole budget for itself."""
+
+    study: Study
+    contract: Contract
+    tallies: Tallies
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        alphabet: str,
+        symbols: Symbols,
+        rho: float,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    ) -> Trial:
+        """`release` over `symbols`, at `rho`; every character of `alphabet` is a symbol."""
+        study = _study(release, alphabet, symbols.shape[1], Privacy(rho=rho, adjacency=adjacency))
+        contract = contracts(study, len(symbols), insecure=False)[release.name]
+        return cls(study, contract, tallies_of(study, symbols))
+
+    def repeat(self, ask: Ask, runs: int, what: str) -> npt.NDArray[Any]:
+        """What `ask` keeps, a row per repetition. `what` is shown while it runs."""
+        outcomes = repeat_study(self.study, {self.contract.name: self.contract}, self.tallies, ask, runs)
+        progress = track(outcomes, f"{what:<44}", total=runs, console=Console(stderr=True), transient=True)
+        return np.stack(list(progress))
+
+    @cached_property
+    def true_bins(self) -> FloatArray:
+        """Window release: the share of people in each bin, (T - k + 1, m)."""
+        assert isinstance(self.contract, WindowContract)
+        first = self.contract.mechanism.k - 1
+        return np.stack([tally[self.contract.name] for tally in self.tallies[first:]]) / self.contract.n
+
+    @cached_property
+    def true_sums(self) -> FloatArray:
+        """Cumulative release: the share of people with at least `b` ones at `t`, at `[t-1, b-1]`."""
+        reached = np.stack([tally[self.contract.name] for tally in self.tallies])
+        sums: FloatArray = np.cumsum(reached, axis=0) / self.contract.n
+        return sums
+
+    def truth(self, query: LastSymbols, period: int) -> float:
+        """The share of people for whom `query` holds at `period >= k`."""
+        assert isinstance(self.contract, WindowContract)
+        weights = query.weights(self.contract, period)
+        return float(weights @ self.true_bins[period - self.contract.mechanism.k])
+
+
+def read_symbols(path: Path, alphabet: str, horizon: int) -> Symbols:
+    """The panel in a file; a missing report is the one before it."""
+    study = _study(WindowRelease("window", 1), alphabet, horizon, Privacy(rho=1.0))
+    return read_panel(path, study).filled(study)
+
+
+def _study(release: Release, alphabet: str, horizon: int, privacy: Privacy) -> Study:
+    return Study(
+        name="experiment",
+        alphabet=tuple(alphabet),
+        horizon=horizon,
+        population=Population(initial=alphabet[0]),
+        privacy=privacy,
+        releases=(release,),
+        broker=Broker("embedded:experiment"),
+    )

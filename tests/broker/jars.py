@@ -15,9 +15,9 @@ VERSION = "4.1.0"
 
 def missing_programs() -> str | None:
     """What has to be installed before there can be a broker; None if everything is there."""
-    packages = {"java": "openjdk-17-jre-headless", "mvn": "maven"}
+    packages = {"java": "default-jre-headless", "mvn": "maven"}
     missing = [package for program, package in packages.items() if shutil.which(program) is None]
-    return f"a broker needs Java 17 and Maven: apt-get install {' '.join(missing)}" if missing else None
+    return f"a broker needs Java (17 or newer) and Maven: apt-get install {' '.join(missing)}" if missing else None
 
 
 def kafka_jars() -> Path:

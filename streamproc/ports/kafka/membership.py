@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 
 from streamproc.ports.kafka.never_create import never_create
 from streamproc.ports.kafka.settings import KafkaSettings
+from streamproc.ports.kafka.stopping import stop_consumer
 from streamproc.ports.kafka.translation import explained
 from streamproc.ports.log import LogUnavailable
 
@@ -84,5 +85,5 @@ class KafkaMembership:
             raise explained(error, f"group {self._group}", LogUnavailable) from None
 
     async def close(self) -> None:
-        await self._consumer.stop()
+        await stop_consumer(self._consumer)
         self._closed(self)

@@ -35,6 +35,8 @@ def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIO
         **options,
     )
     never_create(producer.client)
+    # aiokafka reports its end to this future, which it only has within a transaction.
+    producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
     return producer
 
 
@@ -56,17 +58,18 @@ async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) ->
         sender.cancel()
     await producer.client.close()
     producer._message_accumulator.fail_all(KafkaError("the producer was dropped"))
-    if sender is not None:
-        await asyncio.wait([sender], timeout=GRACE)
+    # Cancelled once it waits for what it has under way, which repeats for ever; again, and it gives up that too.
+    for _ in range(10):
+        if sender is not None and not sender.done():
+            sender.cancel()
+            await asyncio.wait([sender], timeout=0.1)
     _forget_failures(producer)
 
 
 def _forget_failures(producer: AIOKafkaProducer) -> None:
     """What ended a producer was raised by the call that met it; the loop need not report it again for each future."""
     waiters = [batch._drain_waiter for batches in producer._message_accumulator._batches.values() for batch in batches]
-    if producer._txn_manager._transaction_waiter is not None:
-        waiters.append(producer._txn_manager._transaction_waiter)
-    for waiter in waiters:
+    for waiter in (*waiters, producer._txn_manager._transaction_waiter):
         if waiter.done():
             _seen(waiter)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from ssl import SSLError
 from typing import Any, TypeVar
@@ -62,7 +63,7 @@ class Questions:
             except SSLError as error:
                 raise NotAllowed(f"connecting: TLS with {host}:{port} failed: {error.reason or error}") from None
             except (OSError, KafkaError, TimeoutError) as error:
-                reason = getattr(error, "strerror", None) or reason
+                reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else reason
             else:
                 connection.close()
                 return

@@ -10,13 +10,14 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from streamproc.ports.kafka.never_create import never_create
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.topics import EARLIEST, LATEST, Look, Topics
+from streamproc.ports.kafka.stopping import stop_consumer
 from streamproc.ports.kafka.translation import explained
 from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, OffsetLost, Record
 
 FETCH_BYTES = 4 * 1024 * 1024
 """Of one fetch of a partition, unless a single record is larger."""
-PATIENCE = 2.0
-"""Seconds to ask what the topic is now, before a read is LogUnavailable."""
+PATIENCE = 1.0
+"""Seconds to ask the leader what the topic is now, then anybody, before a read is LogUnavailable."""
 
 
 class KafkaReader:
@@ -116,5 +117,5 @@ class KafkaReader:
         return OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
 
     async def close(self) -> None:
-        await self._consumer.stop()
+        await stop_consumer(self._consumer)
         self._closed(self)

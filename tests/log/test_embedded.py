@@ -1,0 +1,221 @@
+"""The embedded log: several processes, crashes, and files that are not what they should be."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from streamproc.errors import InvalidInput
+from streamproc.ports.embedded import EmbeddedLog
+from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, TopicSettings
+from tests.log.worlds import new_topic, read_all
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def start(what: str, folder: Path, topic: str, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.log.embedded_process", what, str(folder), topic, *more]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[EmbeddedLog]:
+    async with EmbeddedLog(tmp_path / "log") as log:
+        yield log
+
+
+async def test_several_processes_append_at_once_and_nothing_is_lost_or_torn(log: EmbeddedLog) -> None:
+    topic = await new_topic(log)
+    processes = [start("append", log.folder, topic, name, "40") for name in ("ann", "ben", "cas")]
+    outputs = [(await asyncio.to_thread(process.communicate))[0] for process in processes]
+
+    found = await read_all(log, topic)
+    for name, output in zip((b"ann", b"ben", b"cas"), outputs, strict=True):
+        plain = [b"%s/%d" % (name, number) for number in range(40)]
+        assert [found[int(line)] for line in output.split()] == plain
+        mine = [value for value in found if value is not None and value.startswith(name)]
+        assert mine == [
+            each
+            for number, value in enumerate(plain)
+            for each in ([value, value + b"a", value + b"b"] if number % 10 == 0 else [value])
+        ]
+    assert len(found) == 3 * (40 + 8)
+
+
+async def test_what_a_killed_process_was_told_is_there(log: EmbeddedLog) -> None:
+    topic = await new_topic(log)
+    process = start("append", log.folder, topic, "ann", "100000")
+    assert process.stdout is not None
+    told = [int(await asyncio.to_thread(process.stdout.readline)) for _ in range(50)]
+    process.kill()
+    rest, _ = await asyncio.to_thread(process.communicate)
+    told += [int(line) for line in rest.split("\n")[:-1]]
+
+    found = await read_all(log, topic, committed=False)
+    assert [found[offset] for offset in told] == [b"ann/%d" % number for number in range(len(told))]
+
+
+async def test_a_killed_member_leaves_its_partitions_to_the_others(log: EmbeddedLog) -> None:
+    topic = await new_topic(log, partitions=4)
+    process = start("join", log.folder, topic)
+    assert process.stdout is not None
+    assert (await asyncio.to_thread(process.stdout.readline)).split() == ["0", "1", "2", "3"]
+    member = await log.membership(f"{topic}.gather", topic)
+    async with asyncio.timeout(20):
+        while len(await member.assigned()) != 2:
+            pass
+        process.kill()
+        while await member.assigned() != frozenset(range(4)):
+            pass
+    await asyncio.to_thread(process.communicate)
+    await member.close()
+
+
+async def test_more_members_than_partitions_wait_without_any(log: EmbeddedLog) -> None:
+    topic = await new_topic(log, partitions=1)
+    first, second = [await log.membership(f"{topic}.gather", topic) for _ in range(2)]
+
+    assert await first.assigned() == {0}
+    assert await second.assigned(timeout=0.1) == frozenset()
+    await first.close()
+    assert await second.assigned() == {0}
+    await second.close()
+
+
+async def test_a_partition_is_only_let_go_of_when_its_owner_has_seen_that_it_must(log: EmbeddedLog) -> None:
+    topic = await new_topic(log, partitions=2)
+    first, second = [await log.membership(f"{topic}.gather", topic) for _ in range(2)]
+    assert await first.assigned() == {0, 1}
+    assert await second.assigned(timeout=0.1) == frozenset()
+
+    kept = await first.assigned()
+    assert len(kept) == 1
+    assert await second.assigned(timeout=0.1) == frozenset()
+    assert await first.assigned(timeout=0.1) == kept
+    assert await second.assigned() == {0, 1} - kept
+    await first.close()
+    await second.close()
+
+
+async def test_a_full_disk_is_said_and_what_was_told_before_stays(log: EmbeddedLog) -> None:
+    topic = await new_topic(log)
+    process = start("fill", log.folder, topic)
+    *told, last = (await asyncio.to_thread(process.communicate))[0].splitlines()
+
+    assert last.startswith(("LogUnavailable", "OutcomeUnknown"))
+    assert len(told) > 5
+    assert (await read_all(log, topic))[: len(told)] == [b"x" * 100_000] * len(told)
+    await log.append(topic, 0, b"room again")
+
+
+async def test_asking_creates_nothing_on_disk(tmp_path: Path) -> None:
+    async with EmbeddedLog(tmp_path / "log") as log:
+        assert await log.topics() == {}
+        await log.delete_topic("absent")
+        for attempt in (log.append("absent", 0, b"x"), log.reader("absent", 0, Offset(0)), log.settings_of("absent")):
+            with pytest.raises(NoSuchTopic):
+                await attempt
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_nobody_else_may_read_the_files(log: EmbeddedLog) -> None:
+    topic = await new_topic(log)
+    await log.append(topic, 0, b"secret")
+    member = await log.membership(f"{topic}.gather", topic)
+    await member.assigned()
+
+    assert log.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in log.folder.iterdir()} == {0o600}
+    await member.close()
+
+
+async def test_records_are_forgotten_when_they_are_older_than_the_topic_keeps_them(log: EmbeddedLog) -> None:
+    await log.create_topic("rejects", TopicSettings(1, retention_ms=200))
+    await log.append_many("rejects", 0, [(None, b"old")] * 3)
+    await asyncio.sleep(0.3)
+    async with EmbeddedLog(log.folder) as later:
+        await later.append("rejects", 0, b"new")
+        assert await later.start_offset("rejects", 0) == 3
+        assert await read_all(later, "rejects") == [b"new"]
+
+
+def _garbage(file: Path) -> None:
+    file.write_bytes(b"these are not the tables you are looking for" * 100)
+
+
+def _other_database(file: Path) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    db.close()
+
+
+def _other_version(file: Path) -> None:
+    db = sqlite3.connect(file)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+
+
+def _torn(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "message"),
+    [
+        (_garbage, InvalidInput, "expected an embedded log, but the file is damaged"),
+        (_other_version, InvalidInput, "an embedded log of version 99, expected 1"),
+        (_torn, InvalidInput, "expected an embedded log, but the file is damaged"),
+        (_folder, LogUnavailable, "unable to open database file"),
+    ],
+)
+async def test_a_file_that_is_no_log_is_refused_in_one_line(tmp_path: Path, damage, kind, message: str) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "log"
+    async with EmbeddedLog(folder) as log:
+        topic = await new_topic(log)
+        await log.append(topic, 0, b"x" * 50_000)
+    damage(folder / "log.sqlite")
+
+    with pytest.raises(kind, match=message) as refused:
+        async with EmbeddedLog(folder) as log:
+            await read_all(log, topic)
+    assert "\n" not in str(refused.value)
+
+
+async def test_another_kind_of_database_is_left_alone(tmp_path: Path) -> None:
+    _other_database(tmp_path / "log.sqlite")
+    before = (tmp_path / "log.sqlite").read_bytes()
+
+    with pytest.raises(InvalidInput, match="another kind of database"):
+        async with EmbeddedLog(tmp_path) as log:
+            await log.create_topic("topic", TopicSettings(1))
+    assert (tmp_path / "log.sqlite").read_bytes() == before
+
+
+async def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("")
+
+    with pytest.raises((InvalidInput, LogUnavailable), match="log"):
+        async with EmbeddedLog(tmp_path / "log") as log:
+            await log.create_topic("topic", TopicSettings(1))
+
+
+async def test_a_folder_that_vanishes_while_it_is_used_is_unavailable_or_empty(log: EmbeddedLog) -> None:
+    topic = await new_topic(log)
+    shutil.rmtree(log.folder)
+
+    async with EmbeddedLog(log.folder) as anew:
+        with pytest.raises(NoSuchTopic):
+            await anew.append(topic, 0, b"x")

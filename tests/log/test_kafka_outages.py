@@ -1,0 +1,103 @@
+"""A broker that does not answer, and one that comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from streamproc.ports.connect import connect
+from streamproc.ports.log import Fenced, Log, LogUnavailable, Offset, OutcomeUnknown, Reader
+from tests.broker import KafkaBroker, missing_programs
+from tests.log.worlds import new_topic, read_all, values
+
+pytestmark = pytest.mark.kafka
+
+
+async def read_after_outage(reader: Reader) -> list[bytes | None]:
+    """The next records; a reader that met an outage is used on."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                found = await reader.read(timeout=0.5)
+            except LogUnavailable:
+                continue
+            if found:
+                return values(found)
+
+
+async def test_while_a_broker_is_silent_calls_end_in_time_and_say_what_they_know(kafka_broker: KafkaBroker) -> None:
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(connect(kafka_broker.url))
+        hasty = await stack.enter_async_context(connect(kafka_broker.url, timeout=1.0))
+        topic = await new_topic(log)
+        await hasty.append(topic, 0, b"first")
+        reader = await hasty.reader(topic, 0, Offset(1))
+        transactor = await hasty.transactor(f"{topic}.synthesizer")
+        await transactor.fence()
+        await transactor.begin()
+        await transactor.send(topic, 0, b"in")
+        # Not both at a silent broker: the transaction would wait for its partition, not for the answer.
+        kafka_broker.freeze()
+        try:
+            async with asyncio.timeout(15):
+                with pytest.raises(OutcomeUnknown):
+                    await transactor.commit()
+                with pytest.raises(OutcomeUnknown):
+                    await hasty.append(topic, 0, b"unknown")
+                with pytest.raises(LogUnavailable):
+                    await hasty.end_offset(topic, 0)
+                with pytest.raises(LogUnavailable):
+                    await reader.read(timeout=0.1)
+                await transactor.close()
+        finally:
+            kafka_broker.thaw()
+
+        successor = await log.transactor(f"{topic}.synthesizer")
+        await successor.fence()
+        assert await log.stable_offset(topic, 0) == await log.end_offset(topic, 0)
+        await successor.begin()
+        await successor.send(topic, 0, b"after")
+        await successor.commit()
+        # Whatever became of the unknown ones, each is there once at most, and the rest exactly once.
+        found = await read_all(log, topic)
+        assert [value for value in found if value in (b"first", b"after")] == [b"first", b"after"]
+        assert max(found.count(b"in"), found.count(b"unknown")) <= 1
+        assert (await read_after_outage(reader))[:1] == [found[1]]
+        with pytest.raises((OutcomeUnknown, Fenced)):
+            await transactor.commit()
+        await hasty.append(topic, 0, b"again")
+
+
+async def killed_and_back(broker: KafkaBroker, log: Log, topic: str) -> None:
+    await log.append(topic, 0, b"before")
+    reader = await log.reader(topic, 0, Offset(0))
+    assert await read_after_outage(reader) == [b"before"]
+
+    await asyncio.to_thread(broker.kill)
+    with pytest.raises((LogUnavailable, OutcomeUnknown)):
+        await log.append(topic, 0, b"lost")
+    with pytest.raises(LogUnavailable):
+        await reader.read(timeout=0.1)
+    with pytest.raises(LogUnavailable):
+        await log.topics()
+    await asyncio.to_thread(broker.start)
+
+    await log.append(topic, 0, b"after")
+    assert await read_after_outage(reader) == [b"after"]
+    assert await read_all(log, topic) == [b"before", b"after"]
+
+
+@pytest.mark.slow
+async def test_a_killed_broker_is_waited_for_and_lost_nothing(tmp_path: Path) -> None:
+    if (missing := missing_programs()) is not None:
+        pytest.skip(missing)
+    broker = KafkaBroker(tmp_path / "broker")
+    await asyncio.to_thread(broker.start)
+    try:
+        async with connect(broker.url, timeout=3.0) as log:
+            await killed_and_back(broker, log, await new_topic(log))
+    finally:
+        await asyncio.to_thread(broker.kill)

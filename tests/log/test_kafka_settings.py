@@ -1,0 +1,71 @@
+"""Kafka's settings of the environment: each mistake is one line that names the variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamproc.errors import InvalidInput
+from streamproc.ports.kafka.settings import KafkaSettings
+
+SERVERS = ("localhost:9092", "other:9093")
+
+
+def parse(tmp_path: Path, **given: str) -> KafkaSettings:
+    (tmp_path / "password").write_text("secret\n")
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "not.pem").write_text("no certificate")
+    return KafkaSettings.parse(
+        SERVERS, {f"STREAMPROC_KAFKA_{name}": value.replace("TMP", str(tmp_path)) for name, value in given.items()}
+    )
+
+
+def test_without_settings_it_is_plaintext(tmp_path: Path) -> None:
+    settings = parse(tmp_path)
+
+    assert settings.options()["bootstrap_servers"] == list(SERVERS)
+    assert settings.options()["security_protocol"] == "PLAINTEXT"
+
+
+def test_a_password_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
+    settings = parse(
+        tmp_path, SECURITY="SASL_PLAINTEXT", MECHANISM="SCRAM-SHA-256", USER="ann", PASSWORD_FILE="TMP/password"
+    )
+
+    assert settings.options()["sasl_plain_password"] == "secret"
+    assert settings.options()["sasl_mechanism"] == "SCRAM-SHA-256"
+    assert "secret" not in repr(settings)
+
+
+def test_tls_checks_the_broker_and_its_name(tmp_path: Path) -> None:
+    context = parse(tmp_path, SECURITY="SSL").tls
+
+    assert context is not None
+    assert context.check_hostname
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"SECURITY": "TLS"}, "SECURITY: got 'TLS', allowed: PLAINTEXT, SSL, SASL_SSL, SASL_PLAINTEXT"),
+        ({"USER": "ann"}, "USER: is set, but STREAMPROC_KAFKA_SECURITY is PLAINTEXT, which does not use it"),
+        ({"SECURITY": "SASL_PLAINTEXT", "CA": "TMP/ca"}, "CA: is set, but"),
+        ({"SECURITY": "SASL_SSL"}, "expected STREAMPROC_KAFKA_USER and STREAMPROC_KAFKA_PASSWORD_FILE too"),
+        ({"SECURITY": "SASL_SSL", "USER": "ann", "PASSWORD_FILE": "TMP/absent"}, "cannot be read: No such file"),
+        ({"SECURITY": "SASL_SSL", "USER": "ann", "PASSWORD_FILE": "TMP/empty"}, "is empty"),
+        (
+            {"SECURITY": "SASL_SSL", "USER": "ann", "PASSWORD_FILE": "TMP/password", "MECHANISM": "GSSAPI"},
+            "MECHANISM: got 'GSSAPI', allowed: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN",
+        ),
+        ({"SECURITY": "SSL", "CA": "TMP/absent"}, "_CA: .*cannot be read: No such file"),
+        ({"SECURITY": "SSL", "CA": "TMP/not.pem"}, "_CA: .*expected PEM"),
+        ({"SECURITY": "SSL", "CERT": "TMP/not.pem"}, "expected both or neither"),
+        ({"SECURITY": "SSL", "CERT": "TMP/not.pem", "KEY": "TMP/not.pem"}, "_CERT: .*expected PEM"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        parse(tmp_path, **given)
+    assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)

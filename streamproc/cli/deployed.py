@@ -67,12 +67,19 @@ def run_until_told(work: Coroutine[Any, Any, None]) -> None:
     async def stoppable() -> None:
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(work)
+        told = asyncio.Event()
+
+        def stop() -> None:
+            told.set()
+            task.cancel()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, stop)
         try:
             await task
         except asyncio.CancelledError:
-            return
+            if not told.is_set():
+                raise
 
     _run(stoppable())
 

@@ -104,7 +104,7 @@ class KafkaReader:
             look = await self._topics.look(self._at.topic, node=self._opened.leaders[self._at.partition], timeout=PATIENCE)
         except LogUnavailable:
             look = await self._topics.look(self._at.topic, timeout=PATIENCE)
-        if False:
+        if look.id != self._opened.id:
             raise await self._loss()
         self._opened = look
 

@@ -142,6 +142,7 @@ def test_a_gzipped_panel_holds_the_plain_file_and_nothing_of_its_making(window: 
 
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "panel.csv").read_bytes()
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    assert (tmp_path / "a.csv.gz").read_bytes()[4:8] == bytes(4)  # the time of its making
 
 
 def test_without_measurements_answers_are_the_same_and_intervals_still_honest(cumulative: Panel) -> None:
@@ -308,7 +309,7 @@ def forged(panel: Panel, change: Callable[[dict[str, Any]], object]) -> Any:
     ],
 )
 def test_a_forged_window_contract_is_refused_in_one_line(window: Panel, key: str, value: object) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput, match=r"contract\.|the metadata under the key") as refused:
         Panel.from_arrow(forged(window, lambda values: values["contract"].update({key: value})))
     assert "\n" not in str(refused.value)
 
@@ -317,7 +318,6 @@ def test_a_forged_window_contract_is_refused_in_one_line(window: Panel, key: str
     ("key", "value"),
     [
         ("alphabet", ["0", "1", "2"]),
-        ("horizon", 5000),
         ("counter", "abacus"),
         ("sigmas", [1.0]),
         ("sigmas", [1.0, 1.0, 1.0, 1.0, 0.0]),
@@ -326,9 +326,14 @@ def test_a_forged_window_contract_is_refused_in_one_line(window: Panel, key: str
     ],
 )
 def test_a_forged_cumulative_contract_is_refused_in_one_line(cumulative: Panel, key: str, value: object) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(InvalidInput, match=r"contract\.|the metadata under the key") as refused:
         Panel.from_arrow(forged(cumulative, lambda values: values["contract"].update({key: value})))
     assert "\n" not in str(refused.value)
+
+
+def test_a_forged_horizon_that_would_take_hours_is_refused_at_once(cumulative: Panel) -> None:
+    with pytest.raises(InvalidInput, match=r"contract\.horizon"):
+        Panel.from_arrow(forged(cumulative, lambda values: values["contract"].update(horizon=2001, sigmas=[1.0] * 2001)))
 
 
 @pytest.mark.parametrize(
@@ -341,8 +346,8 @@ def test_a_forged_cumulative_contract_is_refused_in_one_line(cumulative: Panel, 
         pytest.param(lambda values: values["measurements"].pop(), id="a period of measurements short"),
         pytest.param(lambda values: values["measurements"][-1][0].pop(), id="a measurement short"),
         pytest.param(lambda values: values["measurements"][-1].append([]), id="a stream too many"),
-        pytest.param(lambda values: values["measurements"][-1].__setitem__(0, [1.5]), id="a fraction"),
-        pytest.param(lambda values: values["measurements"][-1].__setitem__(0, [2**70]), id="beyond 64 bits"),
+        pytest.param(lambda values: values["measurements"][-1][0].__setitem__(0, 1.5), id="a fraction"),
+        pytest.param(lambda values: values["measurements"][-1][0].__setitem__(0, 2**70), id="beyond 64 bits"),
         pytest.param(lambda values: values.update(measurements=7), id="no list"),
     ],
 )

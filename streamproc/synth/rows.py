@@ -62,13 +62,12 @@ def _draw(groups: Codes, counts: IntArray, rng: np.random.Generator) -> tuple[Co
     symbols = np.empty(len(groups), dtype=table.dtype)
     drawn = np.zeros(n_groups * q, dtype=np.int64)
     for start in range(0, len(groups), _CHUNK):
-        chunk = groups[start : start + _CHUNK].astype(np.intp)
-        place = chunk << bits
+        chunk = groups[start : start + _CHUNK]
+        place = chunk.astype(np.intp)
+        place <<= bits
         place |= _random_bits(len(chunk), rng) >> (16 - bits)
         picked = table.take(place, mode="clip", out=symbols[start : start + len(chunk)])
-        chunk *= q
-        chunk += picked
-        drawn += np.bincount(chunk, minlength=len(drawn))
+        drawn += np.bincount(_cells(chunk, picked, counts.shape), minlength=len(drawn))
     return symbols, drawn.reshape(counts.shape)
 
 
@@ -96,7 +95,8 @@ def _mend(groups: Codes, symbols: Codes, surplus: IntArray, sizes: IntArray, rng
         if probes < len(groups) // 32:
             rows = np.unique(rng.integers(0, len(groups), size=probes))
         else:
-            rows = _rows_at_random(groups, symbols, 2 * share + 8 * (excess > 0) / np.maximum(sizes.ravel(), 1), q, rng)
+            chances = 2 * share + 8 * (excess > 0) / np.maximum(sizes.ravel(), 1)
+            rows = _rows_at_random(groups, symbols, chances.reshape(surplus.shape), rng)
         rng.shuffle(rows)
         cells = groups[rows].astype(np.int64) * q + symbols[rows]
         by_cell = np.argsort(cells, kind="stable")
@@ -109,14 +109,12 @@ def _mend(groups: Codes, symbols: Codes, surplus: IntArray, sizes: IntArray, rng
         lacking -= np.bincount(receivers, minlength=len(lacking))
 
 
-def _rows_at_random(groups: Codes, symbols: Codes, chances: FloatArray, q: int, rng: np.random.Generator) -> IntArray:
+def _rows_at_random(groups: Codes, symbols: Codes, chances: FloatArray, rng: np.random.Generator) -> IntArray:
     """Each row independently, with about the chance of its cell; surely if that is 1 or more, never if it is 0."""
-    thresholds = np.ceil(np.minimum(chances, 1) * (1 << 16)).astype(np.int32)
+    thresholds = np.ceil(np.minimum(chances.ravel(), 1) * (1 << 16)).astype(np.int32)
     found = []
     for start in range(0, len(groups), _CHUNK):
-        cells = groups[start : start + _CHUNK].astype(np.intp)
-        cells *= q
-        cells += symbols[start : start + _CHUNK]
+        cells = _cells(groups[start : start + _CHUNK], symbols[start : start + _CHUNK], chances.shape)
         found.append(np.flatnonzero(_random_bits(len(cells), rng) < thresholds.take(cells, mode="clip")) + start)
     return np.concatenate(found)
 
@@ -125,6 +123,16 @@ def _random_bits(size: int, rng: np.random.Generator) -> npt.NDArray[np.uint16]:
     """16 random bits a row, taken from the generator four rows at a time."""
     bits: npt.NDArray[np.uint16] = rng.bit_generator.random_raw(size // 4 + 1).view(np.uint16)[:size]
     return bits
+
+
+def _cells(groups: Codes, symbols: Codes, shape: tuple[int, ...]) -> Codes:
+    """Each row's cell, `group * q + symbol`, in the narrowest type, which is far quicker to compute with."""
+    narrow = narrowest(shape[0] * shape[1])
+    cells: Codes = groups.astype(narrow)
+    # With a single group q itself may not fit the type; modulo its range the result is the same.
+    cells *= narrow(shape[1] & np.iinfo(narrow).max)
+    cells += symbols
+    return cells
 
 
 def _rank_within(ascending: IntArray) -> IntArray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 from streamproc.errors import Refused
 from streamproc.gather.gathering import Gathering, Place
@@ -23,6 +25,9 @@ from streamproc.wire.rejects import Reject
 from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
 from streamproc.wire.tallies import Tally
 from streamproc.wire.topics import Topics
+
+Save: TypeAlias = Callable[[Gathering, Offset], int]
+"""Writes a checkpoint."""
 
 
 class Observer(Protocol):
@@ -68,11 +73,17 @@ class Gatherer:
             gathering, position = await self._ports.offload(self._resume, place, mark)
             for cut in control.sequence.cuts[gathering.period :]:
                 gathering.learn(cut)
-            reader = await self._reader(position)
+            reader = await self._ports.log.reader(self._topics.reports, self._partition, position)
             try:
-                await self._gather(gathering, control, reader, mark)
+                await self._gather(gathering, control, reader, partial(self._save, place, mark))
             finally:
                 await reader.close()
+        except OffsetLost as lost:
+            # How many records there are is not for everybody who sees this line.
+            raise Refused(
+                f"{lost.topic}/{lost.partition}: the log begins later or ends earlier than it must; reports and cuts "
+                "must be kept for ever, and their topics never be created anew"
+            ) from None
         finally:
             await control.close()
 
@@ -85,9 +96,10 @@ class Gatherer:
     async def _wait_for_study(self, mark: bytes) -> None:
         """Nothing is sent before the synthesizer has begun the study: topics it finds in use then are of another run."""
         while True:
-            async for record in everything(self._ports.log, self._topics.ledger):
-                self._check_study(record.value, mark)
-                return
+            async with aclosing(everything(self._ports.log, self._topics.ledger)) as records:
+                async for record in records:
+                    self._check_study(record.value, mark)
+                    return
             await self._ports.clock.sleep(0.2)
 
     def _check_study(self, value: bytes | None, mark: bytes) -> None:
@@ -106,21 +118,14 @@ class Gatherer:
             return Gathering(place), Offset(0)
         try:
             state = unpack_arrays(unseal(content, mark))
+            if state["key"] != place.key_mark:
+                raise Refused(f"state file {self._file}: not of the study's key; was the control topic created anew?")
             return Gathering.restored(place, state["arrays"]), Offset(state["position"])
         except (Malformed, KeyError, TypeError, ValueError) as error:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
 
-    async def _reader(self, position: Offset) -> Reader:
-        try:
-            return await self._ports.log.reader(self._topics.reports, self._partition, position)
-        except OffsetLost as lost:
-            raise Refused(
-                f"{self._topics.reports}/{self._partition}: offset {lost.offset} is needed, the log holds "
-                f"{lost.start}..{lost.end}; reports must be kept for ever, and the topic never recreated"
-            ) from None
-
-    async def _gather(self, gathering: Gathering, control: ControlFollower, reader: Reader, mark: bytes) -> None:
+    async def _gather(self, gathering: Gathering, control: ControlFollower, reader: Reader, save: Save) -> None:
         while gathering.period < self._study.horizon:
             if gathering.paused:
                 await self._ports.clock.sleep(0.2)
@@ -132,7 +137,8 @@ class Gatherer:
             await self._report(gathering.take_rejects())
             if tallies:
                 await self._send(tallies)
-                await self._checkpoint(gathering, reader.position, mark)
+                size = await self._ports.offload(save, gathering, reader.position)
+                self._observer.checkpointed(self._partition, size)
 
     async def _read_on(self, gathering: Gathering, reader: Reader) -> None:
         records = await reader.read(timeout=0.2)
@@ -152,7 +158,9 @@ class Gatherer:
             await self._ports.log.append_many(self._topics.tallies, 0, [(tally.key, value) for value in tally.encode()])
             self._observer.tallied(self._partition, tally.period, tally.people)
 
-    async def _checkpoint(self, gathering: Gathering, position: Offset, mark: bytes) -> None:
-        content = seal(mark, pack_arrays({"position": position, "arrays": gathering.arrays()}))
-        await self._ports.offload(self._ports.disk.write, self._file, content)
-        self._observer.checkpointed(self._partition, len(content))
+    def _save(self, place: Place, mark: bytes, gathering: Gathering, position: Offset) -> int:
+        """Checkpoint: the state and how far it has read, together. Answers with the file's size in bytes."""
+        state = {"key": place.key_mark, "position": position, "arrays": gathering.arrays()}
+        content = seal(mark, pack_arrays(state))
+        self._ports.disk.write(self._file, content)
+        return len(content)

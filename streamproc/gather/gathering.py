@@ -6,14 +6,18 @@ resumed: a report belongs to period `t` if it claims `t` and sits below the cut 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.gather.claims import Claims
+from streamproc.gather.kept import NOTHING, Symbols
 from streamproc.gather.people import HASH, People
-from streamproc.gather.reports import NOTHING, FirstReports, LastReports, OpenReports, Symbols
+from streamproc.gather.reports import FirstReports, LastReports, OpenReports
 from streamproc.ports.log import Record
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.study import Study
@@ -21,6 +25,7 @@ from streamproc.synth.cohort import Cohort
 from streamproc.wire import Malformed
 from streamproc.wire.control import Cut
 from streamproc.wire.rejects import Reason, Reject
+from streamproc.wire.report_parts import LONGEST_SHORT_HEAD, SHORT_HEAD, SIZE_AT, head_of
 from streamproc.wire.reports import ReportBatch, decode_any, home_partition
 from streamproc.wire.tallies import Tally
 
@@ -28,7 +33,7 @@ UNKNOWN_SIZE = 10_000_000
 """People a partition admits at most when the study does not say how many it expects."""
 
 MAX_UNDECIDED = 4_000_000
-"""Under the rule `last`: reports kept at most for periods whose cut is not known yet; then the partition pauses."""
+"""Under the rule `last`: reports kept at most beyond the last cut that is known; then the partition pauses."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,11 @@ class Place:
         """`P`, fixed for the study."""
         return self.study.broker.partitions
 
+    @property
+    def key_mark(self) -> bytes:
+        """Tells this key from others, and nothing about it."""
+        return hashlib.blake2b(self.study.name.encode(), key=self.key, digest_size=16, person=b"key mark").digest()
+
     def is_home(self, individual: str) -> bool:
         """Whether this is the one partition where this id's reports count."""
         return home_partition(individual, self.partitions) == self.partition
@@ -62,6 +72,8 @@ class Gathering:
         self._people = People(place.key, UNKNOWN_SIZE if size is None else 2 * size)
         self._period = Period(0)
         self._cuts: dict[int, int] = {}
+        self._last_cut = 0
+        """Of all that are known: cuts do not go back, so what lies below it is below the cut of every later period."""
         self._open: dict[int, OpenReports] = {}
         self._joined = FirstReports()
         """Without a roster: who reported in period 1, whatever the symbol."""
@@ -69,6 +81,7 @@ class Gathering:
         self._last = np.empty(0, dtype=np.uint8)
         self._rejects: list[Reject] = []
         self._symbol = place.study.symbol_index
+        self._claims = Claims(place.study)
         if place.roster is not None:
             self._people.admit_all(individual for individual in place.roster if place.is_home(individual))
             self._enrol()
@@ -86,52 +99,78 @@ class Gathering:
     @property
     def paused(self) -> bool:
         """Whether it must not read on before it learns of another cut."""
-        undecided = (len(r) for t, r in self._open.items() if isinstance(r, LastReports) and t not in self._cuts)
-        return sum(undecided) > MAX_UNDECIDED
+        kept = (reports.undecided for reports in self._open.values() if isinstance(reports, LastReports))
+        return sum(kept) > MAX_UNDECIDED
 
     def learn(self, cut: Cut) -> None:
         """Take note of a valid cut; cuts come in the order of their periods."""
-        self._cuts[cut.period] = cut.ends[self._place.partition]
+        self._last_cut = self._cuts[cut.period] = cut.ends[self._place.partition]
+        for period, reports in self._open.items():
+            self._reject_all(reports.decide(self._surely_ends(period)), Reason.DUPLICATE)
 
     def next_cut(self) -> int | None:
         """The offset at which the next period to settle ends, if that is known."""
         return self._cuts.get(self._period + 1)
 
     def take_rejects(self) -> list[Reject]:
-        """The rejects since the last call."""
-        taken, self._rejects = self._rejects, []
+        """The rejects since the last call, in the order of the log."""
+        taken, self._rejects = sorted(self._rejects, key=lambda reject: reject.offset), []
         return taken
 
     def ingest(self, records: Sequence[Record]) -> None:
         """Take in records in the order of the log."""
         rows: list[int] = []
-        periods: list[int] = []
-        symbols: list[int] = []
+        claims: list[int] = []
         offsets: list[int] = []
-        known, index = self._people.known, self._symbol
+        # The inner loop. Nearly every record is the canonical report of somebody known: then its head and its tail, found
+        # as in `split_report`, are known too, and need not be decoded.
+        row_of_head, claim_of_tail = self._people.heads.get, self._claims.by_tail.get
         for record in records:
-            offset = record.offset
-            try:
-                report = decode_any(record.value)
-            except Malformed:
-                self._reject(offset, Reason.UNDECODABLE)
-                continue
-            if isinstance(report, ReportBatch):
-                self._file(np.array(rows), np.array(periods), np.array(symbols, np.uint8), np.array(offsets))
-                rows, periods, symbols, offsets = [], [], [], []
-                self._ingest_batch(report, offset)
-                continue
-            individual, period, symbol = report
-            row = known.get(individual)
-            if row is None:
-                row = self._row_of(individual, period, offset)
-                if row is None:
+            value = record.value
+            end = value[SIZE_AT] - SHORT_HEAD if value is not None and len(value) > SIZE_AT else 0
+            if value is not None and end < LONGEST_SHORT_HEAD:
+                row, claim = row_of_head(value[:end]), claim_of_tail(value[end:])
+                if row is not None and claim is not None:
+                    rows.append(row)
+                    claims.append(claim)
+                    offsets.append(record.offset)
                     continue
-            rows.append(row)
-            periods.append(period)
-            symbols.append(index.get(symbol, 255))
-            offsets.append(offset)
-        self._file(np.array(rows), np.array(periods), np.array(symbols, np.uint8), np.array(offsets))
+            report = self._decode(record)
+            if isinstance(report, ReportBatch):
+                self._file_claims(rows, claims, offsets)
+                rows, claims, offsets = [], [], []
+                self._ingest_batch(report, record.offset)
+            elif report is not None:
+                rows.append(report[0])
+                claims.append(report[1])
+                offsets.append(record.offset)
+        self._file_claims(rows, claims, offsets)
+
+    def _decode(self, record: Record) -> tuple[int, int] | ReportBatch | None:
+        """A record that the inner loop does not know: a row and a claim, a batch, or None after a reject."""
+        try:
+            report = decode_any(record.value)
+        except Malformed:
+            self._reject(record.offset, Reason.UNDECODABLE)
+            return None
+        if isinstance(report, ReportBatch):
+            return report
+        individual, period, symbol = report
+        row = self._people.known.get(individual)
+        if row is None:
+            row = self._row_of(individual, period, record.offset)
+            if row is None:
+                return None
+        if not 1 <= period <= self._study.horizon:
+            self._reject(record.offset, Reason.PERIOD_OUT_OF_RANGE)
+            return None
+        self._people.heads[head_of(individual)] = row
+        return row, self._claims.number(period, symbol)
+
+    def _file_claims(self, rows: list[int], claims: list[int], offsets: list[int]) -> None:
+        if rows:
+            periods, symbols = self._claims.look_up(claims)
+            self._file(np.array(rows), periods, symbols, np.array(offsets))
 
     def settle(self, position: int) -> list[Tally]:
         """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
@@ -142,13 +181,13 @@ class Gathering:
 
     def _ingest_batch(self, batch: ReportBatch, offset: int) -> None:
         known = self._people.known
-        found = [known.get(individual) for individual in batch.ids]
-        if None in found:
-            for place, individual in enumerate(batch.ids):
-                if found[place] is None:
-                    row = known.get(individual)
-                    found[place] = self._row_of(individual, int(batch.periods[place]), offset) if row is None else row
-        rows = np.array([-1 if row is None else row for row in found], dtype=np.int64)
+        rows = np.fromiter(map(known.get, batch.ids, repeat(-1)), dtype=np.int64, count=len(batch.ids))
+        for place in np.flatnonzero(rows < 0).tolist():
+            individual = batch.ids[place]
+            row = known.get(individual)
+            if row is None:
+                row = self._row_of(individual, int(batch.periods[place]), offset)
+            rows[place] = -1 if row is None else row
         here = rows >= 0
         symbols = np.where(batch.symbols < self._study.q, batch.symbols, NOTHING)
         self._file(rows[here], batch.periods[here].astype(np.int64), symbols[here], np.full(np.count_nonzero(here), offset))
@@ -195,7 +234,12 @@ class Gathering:
             self._joined.add(rows, np.zeros_like(symbols), offsets)
         wrong = symbols == NOTHING
         self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)
-        self._reports_of(period).add(rows[~wrong], symbols[~wrong], offsets[~wrong])
+        reports, sure = self._reports_of(period), self._surely_ends(period)
+        self._reject_all(reports.add(rows[~wrong], symbols[~wrong], offsets[~wrong], sure), Reason.DUPLICATE)
+
+    def _surely_ends(self, period: int) -> int:
+        """An offset which the cut of this open period is not below."""
+        return self._cuts.get(period, self._last_cut)
 
     def _reports_of(self, period: int) -> OpenReports:
         if period not in self._open:
@@ -208,12 +252,12 @@ class Gathering:
             self._decide_members(cut)
             self._enrol()
         assert self._cohort is not None
-        reports = self._reports_of(period)
-        self._reject_all(reports.late(cut), Reason.LATE)
-        symbols = reports.settled(cut, len(self._people))
+        settled = self._reports_of(period).settle(cut, len(self._people))
+        self._reject_all(settled.late, Reason.LATE)
+        self._reject_all(settled.repeated, Reason.DUPLICATE)
         fill = self._study.population.missing.fill
         instead = self._last if fill is None else np.uint8(self._symbol[fill])
-        self._last = np.where(symbols == NOTHING, instead, symbols)
+        self._last = np.where(settled.symbols == NOTHING, instead, settled.symbols)
         self._cohort, counts = self._cohort.fold(self._last)
         self._period = period
         del self._open[period], self._cuts[period]
@@ -221,7 +265,7 @@ class Gathering:
 
     def _decide_members(self, cut: int) -> None:
         """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
-        members = self._joined.settled(cut, len(self._people)) != NOTHING
+        members = self._joined.settle(cut, len(self._people)).symbols != NOTHING
         self._people.keep(members)
         for reports in self._open.values():
             self._reject_all(reports.keep(members), Reason.UNKNOWN_PERSON)
@@ -276,4 +320,4 @@ class Gathering:
 
 def _reports_from(state: Mapping[str, npt.NDArray[np.generic]], prefix: str) -> OpenReports:
     parts = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-    return LastReports(**parts) if "rows" in parts else FirstReports(**parts)  # type: ignore[arg-type]
+    return LastReports(**parts) if "open_rows" in parts else FirstReports(**parts)  # type: ignore[arg-type]

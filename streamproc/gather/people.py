@@ -25,7 +25,9 @@ class People:
         self._returning: dict[bytes, int] = {}
         """Rows read from disk whose id has not been seen since."""
         self.known: dict[str, int] = {}
-        """Rows whose id has been seen; read by the gatherer's inner loop."""
+        """Rows whose id has been seen."""
+        self.heads: dict[bytes, int] = {}
+        """The same rows by what their canonical reports begin with; read by the gatherer's inner loop."""
 
     def __len__(self) -> int:
         return len(self._hashes) // HASH.itemsize
@@ -54,10 +56,11 @@ class People:
         return row
 
     def admit_all(self, individuals: Iterable[str]) -> None:
-        """A row for each, whatever the capacity: a roster is public about its size."""
-        for row, individual in enumerate(individuals, start=len(self)):
-            self._hashes += self._hash(individual)
-            self.known[individual] = row
+        """A row for each, once, whatever the capacity: a roster is public about its size."""
+        for individual in individuals:
+            if individual not in self.known:
+                self.known[individual] = len(self)
+                self._hashes += self._hash(individual)
 
     def keep(self, members: npt.NDArray[np.bool_]) -> None:
         """Forget everybody who is not a member; rows close ranks."""
@@ -65,6 +68,7 @@ class People:
         kept = members.tolist()
         self._hashes = bytearray(self.hashes[members].tobytes())
         self.known = {individual: rows[row] for individual, row in self.known.items() if kept[row]}
+        self.heads = {head: rows[row] for head, row in self.heads.items() if kept[row]}
         self._returning = {hashed: rows[row] for hashed, row in self._returning.items() if kept[row]}
 
     def restore(self, hashes: Hashes) -> None:

@@ -5,35 +5,45 @@ A gatherer may read past a cut before it learns of it, so a report is kept with 
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.gather.kept import BEYOND, NOTHING, ByRow, InOrder, Symbols
 from streamproc.privacy.quantities import IntArray
 
-Symbols: TypeAlias = npt.NDArray[np.uint8]
-"""Alphabet indices, `NOTHING` where there is no report."""
 
-NOTHING = np.uint8(255)
+class Settled(NamedTuple):
+    """What became of a period's reports at its cut."""
 
-_BEYOND = np.iinfo(np.int64).max
-"""In place of an offset where there is no report: no cut reaches it."""
+    symbols: Symbols
+    """By row."""
+    late: IntArray
+    """Offsets of kept reports at or beyond the cut, ascending."""
+    repeated: IntArray
+    """Offsets of reports that another one of the same person supersedes, as far as they were not named before."""
 
 
 class OpenReports(Protocol):
-    """The reports of one period that has not been settled. Rows are those of `People`."""
+    """The reports of one period that has not been settled. Rows are those of `People`.
 
-    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
-        """Reports in the order of the log; a row may occur several times."""
+    Whatever is not counted is named once: by `add`, by `decide`, by `keep`, or in the end by `settle`.
+    """
+
+    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int) -> IntArray:
+        """Reports in the order of the log; a row may occur several times. The period ends at offset `sure` or later.
+
+        Answers with the offsets of reports that cannot count any more, because another one does.
+        """
         ...
 
-    def settled(self, cut: int, people: int) -> Symbols:
+    def decide(self, sure: int) -> IntArray:
+        """The period ends at offset `sure` or later: answers with the offsets of reports that cannot count any more."""
+        ...
+
+    def settle(self, cut: int, people: int) -> Settled:
         """Each of `people` rows' symbol by the rule, from the reports below `cut`."""
-        ...
-
-    def late(self, cut: int) -> IntArray:
-        """The offsets of the kept reports at or beyond `cut`, ascending."""
         ...
 
     def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
@@ -49,92 +59,86 @@ class FirstReports:
     """The rule `first`: a person's earliest report is enough, since if it lies beyond the cut so do all others."""
 
     def __init__(self, symbols: Symbols | None = None, offsets: IntArray | None = None) -> None:
-        self._symbols = np.empty(0, dtype=np.uint8) if symbols is None else symbols.copy()
-        self._offsets = np.empty(0, dtype=np.int64) if offsets is None else offsets.copy()
+        self._first = ByRow(symbols, offsets)
 
-    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
+    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int = 0) -> IntArray:
         """Of a row's reports the earliest stays."""
-        if not len(rows):
-            return
-        self._grow(int(rows.max()) + 1)
-        fresh = self._symbols[rows] == NOTHING
-        # Of repeated indices NumPy keeps the last assignment, so the earliest report is assigned last.
-        rows, symbols, offsets = rows[fresh][::-1], symbols[fresh][::-1], offsets[fresh][::-1]
-        self._symbols[rows] = symbols
-        self._offsets[rows] = offsets
+        self._first.grow(int(rows.max(initial=-1)) + 1)
+        fresh = self._first.symbols[rows] == NOTHING
+        repeated = self._first.put(rows[fresh], symbols[fresh], offsets[fresh], latest=False)
+        return np.concatenate([offsets[~fresh], repeated])
 
-    def settled(self, cut: int, people: int) -> Symbols:
+    def decide(self, sure: int) -> IntArray:
+        """Nothing: what cannot count was told when it was added."""
+        return np.empty(0, dtype=np.int64)
+
+    def settle(self, cut: int, people: int) -> Settled:
         """The earliest report, if it lies below the cut."""
-        self._grow(people)
-        return np.where(self._offsets[:people] < cut, self._symbols[:people], NOTHING)
-
-    def late(self, cut: int) -> IntArray:
-        """Reports that came first but too late."""
-        return np.sort(self._offsets[(self._offsets >= cut) & (self._offsets != _BEYOND)])
+        self._first.grow(people)
+        symbols, offsets = self._first.symbols[:people], self._first.offsets[:people]
+        late = np.sort(offsets[(offsets >= cut) & (offsets != BEYOND)])
+        return Settled(np.where(offsets < cut, symbols, NOTHING), late, self.decide(cut))
 
     def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop strangers' reports."""
-        self._grow(len(members))
-        strangers = self._offsets[: len(members)][~members]
-        self._symbols, self._offsets = self._symbols[: len(members)][members], self._offsets[: len(members)][members]
-        return np.sort(strangers[strangers != _BEYOND])
+        return np.sort(self._first.keep(members))
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """By row."""
-        return {"symbols": self._symbols, "offsets": self._offsets}
-
-    def _grow(self, rows: int) -> None:
-        missing = rows - len(self._symbols)
-        if missing > 0:
-            room = max(missing, len(self._symbols) // 4)
-            self._symbols = np.append(self._symbols, np.full(room, NOTHING))
-            self._offsets = np.append(self._offsets, np.full(room, _BEYOND))
+        return {"symbols": self._first.symbols, "offsets": self._first.offsets}
 
 
 class LastReports:
-    """The rule `last`: every report is kept, since the latest may lie beyond the cut while an earlier one does not."""
+    """The rule `last`: a person's latest report below the cut.
+
+    Below an offset that surely belongs to the period the latest is enough; beyond it every report is kept, since the latest
+    may turn out to lie beyond the cut while an earlier one does not.
+    """
 
     def __init__(
-        self, rows: IntArray | None = None, symbols: Symbols | None = None, offsets: IntArray | None = None
+        self,
+        symbols: Symbols | None = None,
+        offsets: IntArray | None = None,
+        open_rows: IntArray | None = None,
+        open_symbols: Symbols | None = None,
+        open_offsets: IntArray | None = None,
     ) -> None:
-        self._rows = [np.empty(0, dtype=np.int64) if rows is None else rows]
-        self._symbols = [np.empty(0, dtype=np.uint8) if symbols is None else symbols]
-        self._offsets = [np.empty(0, dtype=np.int64) if offsets is None else offsets]
+        self._last = ByRow(symbols, offsets)
+        self._open = InOrder()
+        if open_rows is not None and open_symbols is not None and open_offsets is not None:
+            self._open.append(open_rows, open_symbols, open_offsets)
 
-    def __len__(self) -> int:
-        return sum(len(rows) for rows in self._rows)
+    @property
+    def undecided(self) -> int:
+        """Reports kept beyond what surely belongs to the period."""
+        return len(self._open)
 
-    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
-        """All stay."""
-        self._rows.append(rows)
-        self._symbols.append(symbols)
-        self._offsets.append(offsets)
+    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int) -> IntArray:
+        """All stay of which it is not sure that they are superseded."""
+        self._open.append(rows, symbols, offsets)
+        return self.decide(sure)
 
-    def settled(self, cut: int, people: int) -> Symbols:
+    def decide(self, sure: int) -> IntArray:
+        """Of what lies below `sure`, only each row's latest stays."""
+        below = self._open.take_below(sure)
+        return self._last.put(below.rows, below.symbols, below.offsets, latest=True)
+
+    def settle(self, cut: int, people: int) -> Settled:
         """The latest report below the cut."""
-        rows, symbols, offsets = self._joined()
-        below = offsets < cut
-        settled = np.full(people, NOTHING)
-        settled[rows[below]] = symbols[below]
-        return settled
-
-    def late(self, cut: int) -> IntArray:
-        """All beyond the cut."""
-        offsets = np.concatenate(self._offsets)
-        return offsets[offsets >= cut]
+        repeated = self.decide(cut)
+        self._last.grow(people)
+        return Settled(self._last.symbols[:people].copy(), self._open.offsets.copy(), repeated)
 
     def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop strangers' reports."""
-        rows, symbols, offsets = self._joined()
-        stays = members[rows]
-        new_rows = np.cumsum(members) - 1
-        self._rows, self._symbols, self._offsets = [new_rows[rows[stays]]], [symbols[stays]], [offsets[stays]]
-        return offsets[~stays]
+        return np.sort(np.concatenate([self._last.keep(members), self._open.keep(members)]))
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """In the order of the log."""
-        rows, symbols, offsets = self._joined()
-        return {"rows": rows, "symbols": symbols, "offsets": offsets}
-
-    def _joined(self) -> tuple[IntArray, Symbols, IntArray]:
-        return np.concatenate(self._rows), np.concatenate(self._symbols), np.concatenate(self._offsets)
+        """By row what is decided, in the order of the log what is not."""
+        return {
+            "symbols": self._last.symbols,
+            "offsets": self._last.offsets,
+            "open_rows": self._open.rows,
+            "open_symbols": self._open.symbols,
+            "open_offsets": self._open.offsets,
+        }

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from streamproc.wire.reports import encode_report
 
-_SIZE_AT = 7
-"""Where the head says how long the id is."""
-_SHORT = 0xA0
+SIZE_AT = 7
+"""Where the head says how long the id is, in a byte if it is short."""
+SHORT_HEAD = 0xA0 - SIZE_AT - 1
+"""What that byte, less this, says: where the head of a report with a short id ends."""
+LONGEST_SHORT_HEAD = 0xC0 - SHORT_HEAD
+"""A head that would end here or later has another byte there: its id is longer than 31 bytes, or it is no head."""
+
 _LONGER = 0xD9
 
 
@@ -22,19 +26,19 @@ def head_of(individual: str) -> bytes:
 
 def tail_of(period: int, symbol: str) -> bytes:
     """What every canonical report of this period and symbol ends with."""
-    return encode_report("", period, symbol)[_SIZE_AT + 1 :]
+    return encode_report("", period, symbol)[SIZE_AT + 1 :]
 
 
 def split_report(value: bytes) -> tuple[bytes, bytes]:
     """Head and tail if the report is canonical; of other bytes, two parts of which at least one is neither."""
     try:
-        size = value[_SIZE_AT]
+        size = value[SIZE_AT]
         if size < _LONGER:
-            end = size - _SHORT + _SIZE_AT + 1
+            end = size - SHORT_HEAD
         elif size == _LONGER:
-            end = value[_SIZE_AT + 1] + _SIZE_AT + 2
+            end = value[SIZE_AT + 1] + SIZE_AT + 2
         else:
-            end = int.from_bytes(value[_SIZE_AT + 1 : _SIZE_AT + 3]) + _SIZE_AT + 3
+            end = int.from_bytes(value[SIZE_AT + 1 : SIZE_AT + 3]) + SIZE_AT + 3
     except IndexError:
         end = 0
     return value[:end], value[end:]

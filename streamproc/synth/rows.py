@@ -26,7 +26,9 @@ _TABLE_BITS = 18
 
 
 def narrowest(states: int) -> type[np.uint8] | type[np.uint16]:
-    """The type for codes `0..states-1`."""
+    """The type for codes `0..states-1`; no study has more than 65,536 bins, and a code must never wrap around."""
+    if states > 1 << 16:
+        raise ValueError(f"codes fit 16 bits, got {states} states")
     return np.uint8 if states <= 1 << 8 else np.uint16
 
 

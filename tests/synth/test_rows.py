@@ -76,6 +76,11 @@ def test_codes_take_as_few_bytes_as_they_can(states: int, wanted: type) -> None:
     assert narrowest(states) is wanted
 
 
+def test_codes_that_would_wrap_around_are_refused() -> None:
+    with pytest.raises(ValueError, match="codes fit 16 bits, got 65538 states"):
+        assign_symbols(np.zeros(2, dtype=np.uint16), np.ones((2, 32769), dtype=np.int64), np.random.default_rng(0))
+
+
 @pytest.mark.parametrize(
     ("n_groups", "q", "people"),
     [(1, 65536, 100_000), (1024, 64, 300_000), (32768, 2, 200_000), (64, 64, 250_000), (1, 2, 300_000), (3, 2, 0)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -32,7 +32,11 @@ def measure(quick: bool = False) -> Iterator[Result]:
 
 
 def step_ratio(case: Case, rounds: int) -> float:
-    """The median over rounds of step time over drawing time. A round takes both, so that a busy machine slows both."""
+    """The median over rounds of what a step takes over what drawing takes, both on one core.
+
+    A round takes both, so that what slows the machine slows both; and it counts processor time, which other processes on the
+    machine do not add to.
+    """
     rng = np.random.default_rng()
     ratios = []
     for warm in range(-1, rounds):
@@ -44,6 +48,6 @@ def step_ratio(case: Case, rounds: int) -> float:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    start = perf_counter()
+    start = process_time()
     work()
-    return perf_counter() - start
+    return process_time() - start

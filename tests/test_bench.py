@@ -89,7 +89,7 @@ def test_a_case_steps_a_release_of_exactly_its_rows_as_often_as_wanted(make: Cal
 def test_a_ratio_is_the_median_over_rounds_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     durations = iter([1, 100, 2, 6, 2, 8, 5, 5])  # drawing, stepping, drawing, ...
     ticks = iter([tick for duration in durations for tick in (0, duration)])
-    monkeypatch.setattr(bench.step, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(bench.step, "process_time", lambda: next(ticks))
 
     assert step_ratio(Case("any", 10, None, lambda: (None, None)), rounds=3) == 3
 

@@ -11,8 +11,9 @@ from streamproc.cli.options import json_option, panel_argument, seed_option, stu
 from streamproc.cli.progress import progress
 from streamproc.cli.replay_report import show_report
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
-from streamproc.ports.files import read_panel, read_study
+from streamproc.ports.files import check_enrolled, read_panel, read_study
 from streamproc.ports.results import ERRORS, json_text, results_folder, write_results, writing_errors
+from streamproc.ports.roster import read_roster
 from streamproc.replay import Replayed, replay_study, tallies_of
 from streamproc.replay.errors_table import questions_of
 from streamproc.replay.examine import Examine, Score
@@ -44,10 +45,14 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
     """Release a whole study over a panel file.
 
     Writes DIR/<release>.csv, the synthetic panels, and DIR/summary.json, what they hold and cost. PANEL is CSV or Parquet
-    with header individual,1,...,T.
+    with header individual,1,...,T. Everybody in it is in the study; with a roster, everybody on the roster is.
     """
     study = read_study(study_path)
     histories = read_panel(panel_path, study)
+    if study.population.roster is not None:
+        roster = read_roster(study_path.parent / study.population.roster)
+        check_enrolled(panel_path, histories, roster)
+        histories = histories.enrolled(roster)
     promised = contracts(study, histories.people, insecure=seed is not None)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))

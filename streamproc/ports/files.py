@@ -5,7 +5,7 @@ No message quotes a panel: it names the line and the column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -42,9 +42,17 @@ def read_panel(path: str | Path, study: Study) -> Histories:
     cells = _read(path, Layout("individual", study.alphabet, study.horizon, gaps=True))
     _check_ids(path, cells)
     expected = study.population.size
-    if expected is not None and expected != len(cells.first):
+    if study.population.roster is None and expected is not None and expected != len(cells.first):
         refuse(path, f"people in it: {len(cells.first)}, but the study's population.size is {expected}")
     return Histories(tuple(cells.first), cells.codes)
+
+
+def check_enrolled(path: Path, histories: Histories, roster: Collection[str]) -> None:
+    """Refuse a panel with somebody who is not on the roster."""
+    listed = frozenset(roster)
+    strangers = sum(1 for individual in histories.ids or () if individual not in listed)
+    if strangers:
+        refuse(path, f"people in it who are not on the roster: {strangers}; expected none")
 
 
 def _check_ids(path: Path, cells: Cells) -> None:

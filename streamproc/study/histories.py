@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,16 @@ class Histories:
     def periods(self) -> int:
         """Columns."""
         return int(self.symbols.shape[1])
+
+    def enrolled(self, roster: Sequence[str]) -> Histories:
+        """A row for everybody on the roster, in its order; who is not in these histories never reported."""
+        assert self.ids is not None
+        row = {individual: place for place, individual in enumerate(roster)}
+        if any(individual not in row for individual in self.ids):
+            raise InvalidInput("histories: somebody in them is not on the roster")
+        symbols = np.full((len(roster), self.periods), MISSING, dtype=np.int8)
+        symbols[[row[individual] for individual in self.ids]] = self.symbols
+        return Histories(tuple(roster), symbols)
 
     def filled(self, study: Study) -> npt.NDArray[np.uint8]:
         """(n, T) alphabet indices, each missing one filled from that person's own history as the study says."""

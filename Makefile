@@ -17,8 +17,8 @@ help: ## show this list
 	@echo '  ARGS="..." is passed on, as in: make test ARGS="-k padding".  PYTHON=... chooses the interpreter.'
 
 .PHONY: run
-run: .venv/installed ## run the built-in example study
-	$(PY) -m streamproc.cli.example $(ARGS)
+run: .venv/installed ## stream a study of simulated people, and see what comes out
+	$(BIN)/streamproc demo $(ARGS)
 
 .PHONY: test
 test: .venv/installed ## run the tests that are quick, and print the branch coverage

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import click
 
+from streamproc.cli.demo import demo
 from streamproc.cli.ending import run_to_its_end
 from streamproc.cli.init import init
 from streamproc.cli.plan import plan
@@ -22,6 +23,7 @@ def streamproc() -> None:
 
 
 for command in (
+    demo,
     init,
     plan,
     replay,

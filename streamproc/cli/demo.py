@@ -1,0 +1,131 @@
+"""`demo`: a whole study, streamed over the embedded log, with nothing to prepare."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+
+from streamproc.cli.demo_people import panel_csv, simulated_reports, study_text
+from streamproc.cli.demo_screen import Screen
+from streamproc.cli.demo_stream import WatchedHealth, stream_study
+from streamproc.cli.deployed import run_until_told
+from streamproc.cli.options import seed_option
+from streamproc.errors import InvalidInput
+from streamproc.ports.cells import display
+from streamproc.ports.files import writing
+from streamproc.ports.results import results_folder
+from streamproc.service.deployment import Deployment
+from streamproc.service.listeners import Address, Listener
+from streamproc.service.logs import set_up_logs
+
+STUDY, PANEL = "study.toml", "panel.csv"
+PEOPLE = 5_000
+MAX_PEOPLE = 1_000_000
+ENOUGH_PEOPLE = 2_000
+"""With fewer, the noise that hides one of them hides most of the rest too."""
+
+_OVERRIDES = ("STREAMPROC_BROKER", "STREAMPROC_STATE")
+
+
+@click.command()
+@click.option(
+    "--people", type=click.IntRange(1, MAX_PEOPLE), default=PEOPLE, show_default=True, metavar="N", help="How many."
+)
+@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Where files go; default: a new one.")
+@click.option("--serve", is_flag=True, help="Serve the public metrics and health, and stay until told to stop.")
+@click.option("--public", metavar="HOST:PORT", help="Serve there; default: a free port of 127.0.0.1.")
+@seed_option
+def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
+    """A year of simulated people, streamed: what an analyst learns, and what it costs."""
+    address = Address.parse(public or "127.0.0.1:0") if serve or public else None
+    folder = _prepared(folder)
+    reports = simulated_reports(people)
+    with writing(folder / STUDY) as file:
+        file.write(study_text(people).encode())
+    with writing(folder / PANEL) as file:
+        file.write(panel_csv(reports))
+    deployment = Deployment.of(folder / STUDY, seed=seed, environ={})
+    study = deployment.study
+    set_up_logs(as_json=False, level="WARNING")
+    screen = Screen(study)
+    health = WatchedHealth(deployment, screen)
+
+    async def work() -> None:
+        async with AsyncExitStack() as stack:
+            where = None
+            if address is not None:
+                listener = Listener(address, health.public.registry, lambda: health.ready)
+                where = _url(await listener.start())
+                stack.push_async_callback(listener.stop)
+            screen.introduce(people, seeded=seed is not None)
+            if where is not None:
+                screen.say(f"Public metrics: {where}/metrics\n")
+            with screen:
+                await stream_study(deployment, reports, screen, health)
+            screen.conclude()
+            if people < ENOUGH_PEOPLE:
+                screen.say(f"So few people can only hide behind wide intervals: try --people {PEOPLE}.")
+            screen.suggest(_suggestions(folder))
+            if where is not None:
+                screen.say(f"\nServing {where}/metrics until Ctrl-C.")
+                await asyncio.Event().wait()
+
+    run_until_told(work())
+    if len(screen.months) < study.horizon:
+        screen.say(f"\nStopped with {len(screen.months)} of {study.horizon} months released. Everything is in {folder}")
+
+
+def _prepared(folder: Path | None) -> Path:
+    """The folder to write to; one that holds an earlier demo is left as it is."""
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="streamproc-"))
+    for name in (STUDY, PANEL, "log", "poverty.state"):
+        if (folder / name).exists():
+            raise InvalidInput(
+                f"--out {display(folder)}: {name} is there already, as after an earlier demo; name another folder"
+            )
+    results_folder(folder, (), inputs=())
+    return folder
+
+
+def _url(address: Address) -> str:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"http://{host}:{address.port}"
+
+
+def _suggestions(folder: Path) -> list[tuple[str, str]]:
+    """What to try next: a purpose, and a command as it can be typed here with this installation."""
+    study = str(folder / STUDY)
+    replay = ["replay", study, str(folder / PANEL), "--out", str(folder / "again"), "--repeat", "100"]
+    commands = [
+        ("how far the study is, and what it has spent", ["status", study]),
+        ("the ledger's chain and every column's digest, recomputed", ["verify", study]),
+        ("the columns as they came", ["watch", study]),
+        ("the synthetic people as files", ["pull", study, "--out", str(folder / "public")]),
+        ("what it costs and how accurate it is, known before any data", ["plan", study]),
+        ("the same people 100 times over, every answer beside the truth", replay),
+    ]
+    program = _program()
+    return [(purpose, shlex.join([*program, *command])) for purpose, command in commands]
+
+
+def _program() -> list[str]:
+    """How to call this installation from here, on the study's own log and state whatever the environment says."""
+    beside_python = Path(sys.executable).with_name("streamproc")
+    found = shutil.which("streamproc")
+    if found is not None and Path(found) == beside_python:
+        program = ["streamproc"]
+    elif not beside_python.exists():
+        program = [sys.executable, "-m", "streamproc"]
+    else:
+        program = [os.path.relpath(beside_python) if beside_python.is_relative_to(Path.cwd()) else str(beside_python)]
+    unset = [flag for name in _OVERRIDES if os.environ.get(name) for flag in ("-u", name)]
+    return ["env", *unset, *program] if unset else program

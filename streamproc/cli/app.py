@@ -1,44 +1,50 @@
-"""The command line: every command."""
+"""The command line: every command, imported when it is named, so that the quick ones are quick."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NoReturn
 
 import click
 
-from streamproc.cli.demo import demo
 from streamproc.cli.ending import run_to_its_end
-from streamproc.cli.init import init
-from streamproc.cli.plan import plan
-from streamproc.cli.public import pull, status, verify, watch
-from streamproc.cli.replay import replay
-from streamproc.cli.roles import gather_command, run, synthesize_command
-from streamproc.cli.steward import close, restore, send
+
+_COMMANDS = {
+    "demo": "demo:demo",
+    "init": "init:init",
+    "plan": "plan:plan",
+    "replay": "replay:replay",
+    "run": "roles:run",
+    "gather": "roles:gather_command",
+    "synthesize": "roles:synthesize_command",
+    "close": "steward:close",
+    "send": "steward:send",
+    "watch": "public:watch",
+    "pull": "public:pull",
+    "verify": "public:verify",
+    "restore": "steward:restore",
+    "status": "public:status",
+}
+"""Each command's module, here in `streamproc.cli`, and its name there; in the order in which help lists them."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command = getattr(import_module(f"streamproc.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
 @click.version_option(package_name="streamproc")
 def streamproc() -> None:
     """Continual release of differentially private synthetic data."""
-
-
-for command in (
-    demo,
-    init,
-    plan,
-    replay,
-    run,
-    gather_command,
-    synthesize_command,
-    close,
-    send,
-    watch,
-    pull,
-    verify,
-    restore,
-    status,
-):
-    streamproc.add_command(command)
 
 
 def main() -> NoReturn:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +15,14 @@ from streamproc.cli.options import seed_option
 from streamproc.errors import InvalidInput
 from streamproc.ports.log import Log
 from streamproc.service.deployment import Deployment
-from streamproc.service.listeners import Address, Listener
 from streamproc.service.logs import event, set_up_logs
 from streamproc.service.roles import Health, gather, patiently, synthesize
+
+if TYPE_CHECKING:
+    from streamproc.service.listeners import Listener
+
+KNOCK = 3.0
+"""Seconds for a broker to answer before a log line says that it is away."""
 
 
 def _role(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,22 +91,32 @@ def _serve(
 ) -> None:
     set_up_logs(as_json=log_json, level="DEBUG" if debug else "INFO")
     health = Health(deployment)
-    chosen = [(public, health.public.registry), (operator, health.operator.registry)]
-    listeners = [Listener(Address.parse(text), registry, lambda: health.ready) for text, registry in chosen if text]
+    listeners = _listeners(health, public, operator)
 
     async def serve() -> None:
-        for listener in listeners:
-            address = await listener.start()
-            event("listening", address=f"{address.host}:{address.port}")
-        try:
-            async with await patiently(lambda: _entered(deployment), health) as log:
-                await work(log, health)
-        finally:
+        async with AsyncExitStack() as stack:
             for listener in listeners:
-                await listener.stop()
+                address = await listener.start()
+                stack.push_async_callback(listener.stop)
+                event("listening", address=f"{address.host}:{address.port}")
+            await patiently(lambda: _knock(deployment), health)
+            log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
+            await work(log, health)
 
     run_until_told(serve())
 
 
-async def _entered(deployment: Deployment) -> Log:
-    return deployment.connect()
+def _listeners(health: Health, public: str | None, operator: str | None) -> list[Listener]:
+    chosen = [(text, metrics.registry) for text, metrics in ((public, health.public), (operator, health.operator)) if text]
+    if not chosen:
+        return []
+    # Slow to import, and most processes do not listen.
+    from streamproc.service.listeners import Address, Listener
+
+    return [Listener(Address.parse(text), registry, lambda: health.ready) for text, registry in chosen]
+
+
+async def _knock(deployment: Deployment) -> None:
+    """That nobody is there is said within seconds, however patient the connection is later on."""
+    async with replace(deployment, timeout=min(KNOCK, deployment.timeout)).connect():
+        pass

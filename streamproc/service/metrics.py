@@ -17,13 +17,12 @@ from streamproc.synth.contract import Contract, WindowContract
 
 
 @dataclass(frozen=True)
-class ReleaseFigures:
-    """One release as the ledger and its topic show it."""
+class Spending:
+    """One release as the study and its ledger show it."""
 
-    contract: Contract
+    rho: Rho
+    """Its budget."""
     spent: Rho
-    counts: IntArray | None
-    """Released counts of the last period; None before the first column."""
     clamped: int
     """Counts ever moved by clamping."""
 
@@ -45,18 +44,18 @@ class PublicMetrics:
             "streamproc_clamped_bins_total", "Counts moved by clamping so far", ["release"], registry=registry
         )
 
-    def show(self, period: int, epsilon: Epsilon, releases: Mapping[str, ReleaseFigures]) -> None:
-        """Replace everything by the state after `period`."""
+    def show_spending(self, period: int, epsilon: Epsilon, releases: Mapping[str, Spending]) -> None:
+        """What the ledger says after `period`."""
         self._periods.set(period)
         self._epsilon.set(epsilon)
-        for name, figures in releases.items():
-            self._budget.labels(name).set(figures.contract.rho)
-            self._spent.labels(name).set(figures.spent)
-            self._clamped.labels(name).set(figures.clamped)
-            if figures.counts is not None:
-                self._show_counts(name, figures.contract, figures.counts)
+        for name, spending in releases.items():
+            self._budget.labels(name).set(spending.rho)
+            self._spent.labels(name).set(spending.spent)
+            self._clamped.labels(name).set(spending.clamped)
 
-    def _show_counts(self, name: str, contract: Contract, counts: IntArray) -> None:
+    def show_counts(self, contract: Contract, counts: IntArray) -> None:
+        """The released counts of a release's last period."""
+        name = contract.name
         if isinstance(contract, WindowContract):
             labels = bin_labels(contract.alphabet, contract.mechanism.k)
             padding = contract.n_pad
@@ -80,7 +79,7 @@ class OperatorMetrics:
         self.people = Gauge("streamproc_people", "Rows in the gatherer's state", ["partition"], registry=registry)
         self.settled = Gauge("streamproc_period_settled", "Last period settled", ["partition"], registry=registry)
         self.state_bytes = Gauge("streamproc_state_bytes", "Size of the last checkpoint", ["role"], registry=registry)
-        self.step_seconds = Histogram("streamproc_step_seconds", "Time to synthesize one period", registry=registry)
+        self.step_seconds = Histogram("streamproc_step_seconds", "Time to draw and persist one period", registry=registry)
         self.publish_seconds = Histogram(
             "streamproc_publish_seconds", "Time to announce and publish one period", registry=registry
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -17,14 +19,17 @@ from streamproc.ports.clock import SystemClock
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, OutcomeUnknown
 from streamproc.ports.topic_setup import set_up_topics
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.quantities import IntArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.logs import event
-from streamproc.service.metrics import OperatorMetrics, PublicMetrics, ReleaseFigures
+from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 from streamproc.service.public import PublicStudy
+from streamproc.synth.contract import Contract, WindowContract, release_budgets
+from streamproc.synth.cumulative import CumulativeState
 from streamproc.synth.step import Step
-from streamproc.synth.synthesis import Synthesis
+from streamproc.synth.synthesis import State, Synthesis
+from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.rejects import Reject
 
 Result = TypeVar("Result")
@@ -41,35 +46,47 @@ class Health:
         self.operator = OperatorMetrics()
         self.ready = False
         """Whether the process does its work; False while it waits for the broker."""
-        self._deployment = deployment
-        self._clamped: dict[str, int] = {}
+        self._study = deployment.study
+        self._since = time.monotonic()
+        """When the synthesizer last began to do something."""
+        self.recorded(None)
+
+    def recorded(self, ledger: VerifiedLedger | None) -> None:
+        """This is the public ledger now; None before the study began."""
+        last = ledger.periods[-1] if ledger is not None and ledger.periods else None
+        clamped = Counter[str]()
+        for record in ledger.periods if ledger is not None else ():
+            clamped.update({name: release.clamped for name, release in record.releases.items()})
+        spending = {
+            name: Spending(rho, last.releases[name].rho_spent if last else Rho(0.0), clamped[name])
+            for name, rho in release_budgets(self._study).items()
+        }
+        epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
+        self.public.show_spending(last.period if last else 0, epsilon, spending)
 
     # the synthesizer's observer
 
     def watermark(self, period: Period) -> None:
         """Every partition has tallied this period."""
-        self.ready = True
         self.operator.watermark.set(period)
+        self._since = time.monotonic()
 
     def persisted(self, period: Period, size: int) -> None:
         """A draw is durable."""
         self.operator.state_bytes.labels("synthesizer").set(size)
+        self.operator.step_seconds.observe(self._passed())
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         """A period is published, or was found to be when the process started."""
-        for name, step in (steps or {}).items():
-            self._clamped[name] = self._clamped.get(name, 0) + step.clamped
-        figures = {
-            name: ReleaseFigures(
-                contract,
-                synthesis.odometers[name].spent,
-                None if steps is None or not steps[name].columns else steps[name].bins,
-                self._clamped.get(name, 0),
-            )
-            for name, contract in synthesis.contracts.items()
-        }
-        epsilon = epsilon_of_rho(synthesis.spent, self._deployment.study.privacy.delta)
-        self.public.show(period, epsilon, figures)
+        for name, contract in synthesis.contracts.items():
+            counts = _released_counts(contract, synthesis.states[name])
+            if counts is not None:
+                self.public.show_counts(contract, counts)
+        if steps is None:
+            event("going on after what is released", period=period)
+            return
+        self.operator.publish_seconds.observe(self._passed())
+        epsilon = epsilon_of_rho(synthesis.spent, self._study.privacy.delta)
         event("period released", period=period, rho_spent=synthesis.spent, epsilon_spent=epsilon)
 
     def fenced(self, period: Period) -> None:
@@ -86,7 +103,6 @@ class Health:
 
     def read(self, partition: int, records: int, lag: int) -> None:
         """Records were taken in."""
-        self.ready = True
         self.operator.reports.labels(partition).inc(records)
         self.operator.lag.labels(partition).set(lag)
 
@@ -105,6 +121,19 @@ class Health:
         """A gatherer's state is durable."""
         self.operator.state_bytes.labels(f"gather-{partition}").set(size)
 
+    def _passed(self) -> float:
+        """Seconds since this was asked last, or since the synthesizer had nothing to do."""
+        before, self._since = self._since, time.monotonic()
+        return self._since - before
+
+
+def _released_counts(contract: Contract, state: State) -> IntArray | None:
+    """What the last column of a release shows; None before its first."""
+    if isinstance(state, CumulativeState):
+        return state.sums[1 : state.period + 1] if state.period else None
+    assert isinstance(contract, WindowContract)
+    return state.counts if state.period >= contract.mechanism.k else None
+
 
 async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
@@ -116,13 +145,13 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
     ports = SynthesizerPorts(log, disk, deployment.entropy(), clock)
     health.ready = True
     async with asyncio.TaskGroup() as group:
-        schedule = None
+        beside = [group.create_task(_follow_ledger(deployment, log, health))]
         if study.schedule is not None:
             scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
-            schedule = group.create_task(patiently(scheduler.run, health))
+            beside.append(group.create_task(patiently(scheduler.run, health)))
         await Synthesizer(study, mark, ports, health).run()
-        if schedule is not None:
-            schedule.cancel()
+        for task in beside:
+            task.cancel()
 
 
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
@@ -137,7 +166,7 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
         else:
             membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
             crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
-        await patiently(lambda: _until_released(log, deployment), health)
+        await _follow_ledger(deployment, log, health)
         crew.cancel()
 
 
@@ -169,13 +198,22 @@ async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: Fold
     await patiently(lambda: Gatherer(deployment.study, partition, deployment.roster, ports, health).run(), health)
 
 
-async def _until_released(log: Log, deployment: Deployment) -> None:
-    public = PublicStudy(log, deployment.study)
-    try:
-        while public.period < deployment.study.horizon:
-            await public.poll_ledger(timeout=0.5)
-    finally:
-        await public.close()
+async def _follow_ledger(deployment: Deployment, log: Log, health: Health) -> None:
+    """Show what the ledger says; returns when period `T` is released."""
+
+    async def follow() -> None:
+        public, shown = PublicStudy(log, deployment.study), None
+        try:
+            while public.period < deployment.study.horizon:
+                await public.poll_ledger(timeout=0.5)
+                health.ready = True
+                if public.ledger is not shown:
+                    shown = public.ledger
+                    health.recorded(shown)
+        finally:
+            await public.close()
+
+    await patiently(follow, health)
 
 
 async def patiently(work: Callable[[], Awaitable[Result]], health: Health) -> Result:

@@ -40,8 +40,10 @@ async def _public(deployment: Deployment) -> tuple[PublicStudy, int | None]:
 async def _watermark(deployment: Deployment, log: Log) -> int | None:
     """The last period every partition has tallied; None for who may not read the tallies."""
     try:
-        if deployment.topics.tallies not in await log.topics():
-            return 0
+        there = await log.topics()
+        if deployment.topics.tallies not in there:
+            # A broker does not even list what we may not see.
+            return None if deployment.topics.ledger in there else 0
         inbox = await TallyInbox.open(log, deployment.study)
         try:
             end = await log.stable_offset(inbox.topic, 0)
@@ -114,6 +116,7 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
 
 @click.command()
 @on_deployment
+@timeout_option
 @json_option
 @click.option("--release", metavar="R", help="Only this release.")
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:

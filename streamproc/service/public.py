@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamproc.actor.memory import split_fresh
-from streamproc.errors import VerificationFailed
+from streamproc.errors import InvalidInput, VerificationFailed
 from streamproc.panel import Panel
 from streamproc.ports.log import Log, Offset, Reader
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.study import Study
-from streamproc.synth.contract import Contract, WindowContract
+from streamproc.study.fingerprint import public_values
+from streamproc.synth.contract import Contract, WindowContract, contract_to_dict, contracts
 from streamproc.wire.chain import LedgerWalker, VerifiedLedger
 from streamproc.wire.columns import ColumnAssembler, ReleasedColumn, decode_synthetic
 from streamproc.wire.contracts import ContractRecord
+from streamproc.wire.ledger import StudyRecord
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.topics import Topics
 
@@ -28,9 +33,10 @@ class Followed:
         self._reader: Reader | None = None
 
     async def poll(self, *, timeout: float) -> Sequence[bytes | None]:
-        """The values that have come; empty if the topic is not there."""
+        """The values that have come, waiting up to `timeout` seconds for one; none if the topic is not there."""
         if self._reader is None:
             if self._topic not in await self._log.topics():
+                await asyncio.sleep(timeout)
                 return ()
             if await self._log.start_offset(self._topic, 0) > 0:
                 raise VerificationFailed(f"topic {self._topic}: its first records are gone")
@@ -42,6 +48,10 @@ class Followed:
         if self._reader is None:
             return self._topic not in await self._log.topics()
         return self._reader.position >= await self._log.stable_offset(self._topic, 0)
+
+    async def is_settled(self) -> bool:
+        """Whether no transaction is open on it."""
+        return await self._log.stable_offset(self._topic, 0) == await self._log.end_offset(self._topic, 0)
 
     async def close(self) -> None:
         """Stop reading."""
@@ -94,8 +104,16 @@ class PublicStudy:
     async def poll(self, *, timeout: float) -> None:
         """Take in what has come, waiting up to `timeout` seconds for the ledger to grow."""
         await self.poll_ledger(timeout=timeout)
+        if self.ledger is not None:
+            self._check_study(self.ledger.study)
         for release in self._releases.values():
             await release.poll(timeout=0.0)
+
+    def _check_study(self, begun: StudyRecord) -> None:
+        ours = public_values(self.study)
+        different = [name for name, value in ours.items() if begun.study.get(name) != value]
+        if different:
+            raise InvalidInput(f"study {self.study.name}: the ledger was begun with another {', '.join(different)}")
 
     async def poll_ledger(self, *, timeout: float) -> None:
         """Take in what has come of the ledger alone."""
@@ -106,12 +124,17 @@ class PublicStudy:
             self.ledger = self._walker.verified()
 
     async def catch_up(self) -> None:
-        """Take in everything that is there now."""
+        """Take in everything that is there now.
+
+        A transaction ends in one topic after the other, so a column may be seen before its ledger record: that is awaited.
+        """
         while True:
             await self.poll(timeout=0.0)
             topics = [self._ledger, *(release.topic for release in self._releases.values())]
             if all([await topic.reached() for topic in topics]):
-                return
+                if self._surplus() is None or await self._ledger.is_settled():
+                    return
+                await asyncio.sleep(0.05)
 
     async def close(self) -> None:
         """Stop reading."""
@@ -155,12 +178,34 @@ class PublicStudy:
         return Panel(contract, tuple(column.symbols for column in columns), measurements)
 
     def check_complete(self) -> None:
-        """Every column the ledger promises must be there."""
-        for name in self._releases:
-            promised = len(self.ledger.column_digests(name)) if self.ledger else 0
-            found = len(self.columns(name))
+        """Every column the ledger promises must be there, under the contract that the study implies, and nothing else."""
+        for name, release in self._releases.items():
+            promised, found = self._promised(name), len(self.columns(name))
             if found < promised:
                 raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
+            if release.contract is not None:
+                self._check_contract(release.contract)
+        surplus = self._surplus()
+        if surplus is not None:
+            known = self._promised(surplus)
+            raise VerificationFailed(f"release {surplus}: its topic holds more than the {known} columns of the ledger")
+
+    def _check_contract(self, record: ContractRecord) -> None:
+        found, insecure = record.contract, self.ledger is not None and self.ledger.study.insecure
+        implied = contracts(self.study, found.n, insecure=insecure)[found.name]
+        # Another machine's arithmetic may differ in the last place of what is no whole number.
+        if not _nearly_equal(contract_to_dict(found), contract_to_dict(implied)):
+            raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
+
+    def _promised(self, name: str) -> int:
+        return len(self.ledger.column_digests(name)) if self.ledger else 0
+
+    def _surplus(self) -> str | None:
+        """A release of whose topic the ledger does not know everything."""
+        for name, release in self._releases.items():
+            if len(release.columns) > self._promised(name) or (release.assembler and release.assembler.has_begun):
+                return name
+        return None
 
 
 def measurements_of(contract: Contract, flat: IntArray, period: Period) -> Sequence[IntArray]:
@@ -168,3 +213,13 @@ def measurements_of(contract: Contract, flat: IntArray, period: Period) -> Seque
     if isinstance(contract, WindowContract):
         return (flat,) if len(flat) else ()
     return split_fresh(contract.mechanism.counter, flat, period)
+
+
+def _nearly_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_nearly_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_nearly_equal(one[key], other[key]) for key in one)
+    return bool(one == other)

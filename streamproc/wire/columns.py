@@ -125,6 +125,11 @@ class ColumnAssembler:
         self._rows = 0
         self._hash = hashlib.sha256()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it holds a part of a column."""
+        return self._rows > 0
+
     def add(self, chunk: ColumnChunk) -> ReleasedColumn | None:
         """The column that this chunk completes, or None. Raises VerificationFailed for a chunk that should not come now."""
         contract = self._contract

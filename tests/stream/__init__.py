@@ -1,0 +1,1 @@
+"""Whole studies through real processes, on the embedded log and on a real broker."""

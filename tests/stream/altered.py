@@ -1,0 +1,133 @@
+"""The command line with one thing changed: `python -m tests.stream.altered ALTERATION COMMAND STUDY ...`.
+
+ALTERATION is `silent`, no noise at all; or one of POINTS, at which the process dies as by a power cut in the first period
+that it draws. With a `!` in front it dies there also while it publishes what an earlier process drew.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import Any, ClassVar, Self, cast
+
+from streamproc.actor.stored import SETTLED_FILE, STATE_FILE
+from streamproc.cli import app, deployed
+from streamproc.ports.disk import FolderDisk
+from streamproc.ports.entropy import SilentEntropy
+from streamproc.ports.log import Log, Offset, Transactor
+from streamproc.privacy.entropy import Entropy
+from streamproc.service.deployment import Deployment
+
+DEAD = 99
+"""The exit code of a process that died on purpose."""
+
+POINTS = ("before-persist", "after-persist", "after-announce", "inside-transaction", "after-commit", "before-settle")
+
+
+class Fate:
+    """Where this process dies."""
+
+    def __init__(self, point: str) -> None:
+        self._point = point.removeprefix("!")
+        self._armed = point.startswith("!")
+
+    def drawn(self) -> None:
+        """From now on what is published was drawn by this process."""
+        self._armed = True
+
+    def reach(self, point: str) -> None:
+        """Die if it is here; nothing is flushed or closed."""
+        if self._armed and point == self._point:
+            os._exit(DEAD)
+
+
+class MortalDisk(FolderDisk):
+    fate: Fate
+
+    def write(self, name: str, content: bytes) -> None:
+        if name == SETTLED_FILE:
+            self.fate.reach("before-settle")
+        if name == STATE_FILE:
+            self.fate.drawn()
+            self.fate.reach("before-persist")
+        super().write(name, content)
+        if name == STATE_FILE:
+            self.fate.reach("after-persist")
+
+
+class MortalTransactor:
+    """A transaction of one record announces; what publishes a period has several."""
+
+    def __init__(self, within: Transactor, fate: Fate) -> None:
+        self._within, self._fate = within, fate
+        self._sent = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._within, name)
+
+    async def begin(self) -> None:
+        self._sent = 0
+        await self._within.begin()
+
+    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+        offset = await self._within.send(topic, partition, value, key)
+        self._sent += 1
+        if self._sent == 2:
+            self._fate.reach("inside-transaction")
+        return offset
+
+    async def commit(self) -> None:
+        await self._within.commit()
+        self._fate.reach("after-announce" if self._sent == 1 else "after-commit")
+
+
+class MortalLog:
+    def __init__(self, within: Log, fate: Fate) -> None:
+        self._within, self._fate = within, fate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._within, name)
+
+    async def __aenter__(self) -> Self:
+        await self._within.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._within.__aexit__(kind, error, trace)
+
+    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> MortalTransactor:
+        return MortalTransactor(await self._within.transactor(transactional_id, timeout=timeout), self._fate)
+
+
+class Silent(Deployment):
+    def entropy(self) -> Entropy:
+        return SilentEntropy(1)
+
+
+class Mortal(Deployment):
+    fate: ClassVar[Fate]
+
+    def disk(self) -> FolderDisk:
+        disk = MortalDisk(self.state)
+        disk.fate = self.fate
+        return disk
+
+    def connect(self) -> Log:
+        return cast(Log, MortalLog(super().connect(), self.fate))
+
+
+def main() -> None:
+    alteration = sys.argv.pop(1)
+    if alteration != "silent":
+        assert alteration.removeprefix("!") in POINTS
+        Mortal.fate = Fate(alteration)
+    # Where every command gets its deployment from.
+    deployed.Deployment = Silent if alteration == "silent" else Mortal  # type: ignore[attr-defined]
+    app.main()
+
+
+if __name__ == "__main__":
+    main()

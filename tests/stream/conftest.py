@@ -1,0 +1,59 @@
+"""Places to run studies in."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker import KafkaBroker
+from tests.stream.places import Place
+from tests.stream.programs import Programs
+from tests.stream.recipes import Recipe
+
+BROKERS = ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
+"""For tests of whatever must be the same on both."""
+
+NewPlace = Callable[..., Place]
+"""`new_place(broker, recipe's fields...)`: a study with a name of its own on "embedded" or "kafka"."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    programs = Programs(tmp_path)
+    yield programs
+    programs.end_all()
+
+
+@pytest.fixture
+def new_place(tmp_path: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:
+    return place_maker(tmp_path, programs, request)
+
+
+@pytest.fixture(scope="module")
+def shared_place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[NewPlace]:
+    """The same, for what all tests of a module look at."""
+    folder = tmp_path_factory.mktemp("shared")
+    programs = Programs(folder)
+    yield place_maker(folder, programs, request)
+    programs.end_all()
+
+
+def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:
+    def make(broker: str, **fields: Any) -> Place:
+        recipe = Recipe(f"s-{uuid.uuid4().hex[:8]}", **fields)
+        home = folder / recipe.name
+        home.mkdir()
+        environ: dict[str, str] = {}
+        url = "embedded:log"
+        if broker == "kafka":
+            kafka: KafkaBroker = request.getfixturevalue("kafka_broker")
+            url, environ = kafka.url, {"STREAMPROC_ALLOW_INSECURE": "1"}
+        place = Place(home, url, recipe, programs, environ)
+        place.write_study()
+        return place
+
+    return make

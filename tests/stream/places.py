@@ -1,0 +1,146 @@
+"""A study of one test: its file, its broker, its state folder, and ways to look into its topics."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.ports.connect import connect
+from streamproc.ports.control import ControlFollower
+from streamproc.ports.files import read_study
+from streamproc.ports.log import Log, Record
+from streamproc.study import Study
+from streamproc.wire.topics import Topics
+from tests.stream.programs import Ended, Program, Programs, call
+from tests.stream.recipes import Recipe
+
+Symbols = npt.NDArray[np.object_]
+"""A row per person, a column per period; the empty string where a report is missing."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one study runs."""
+
+    folder: Path
+    url: str
+    recipe: Recipe
+    programs: Programs
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "study.toml"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / f"{self.recipe.name}.state"
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.recipe.name)
+
+    @property
+    def study(self) -> Study:
+        return read_study(self.file)
+
+    def write_study(self, recipe: Recipe | None = None) -> None:
+        self.file.write_text((recipe or self.recipe).text(self.url))
+
+    def write_panel(self, symbols: Symbols) -> Path:
+        """A panel file of people `p000`, `p001`, ..."""
+        path = self.folder / "panel.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["individual", *range(1, symbols.shape[1] + 1)])
+            writer.writerows([individual(row), *line] for row, line in enumerate(symbols.tolist()))
+        return path
+
+    def start(self, command: str, *arguments: object, environ: dict[str, str] | None = None) -> Program:
+        """`streamproc COMMAND STUDY ARGUMENTS...` as a process."""
+        return self.programs.start(command, self.file, *arguments, environ=self.environ | (environ or {}))
+
+    def start_altered(self, alteration: str, command: str, *arguments: object) -> Program:
+        """The same with one thing changed: see `tests.stream.altered`."""
+        module = "tests.stream.altered"
+        return self.programs.start(alteration, command, self.file, *arguments, module=module, environ=self.environ)
+
+    def call(self, command: str, *arguments: object) -> Ended:
+        """The same in this process, to its end."""
+        return call(command, self.file, *arguments)
+
+    def do(self, command: str, *arguments: object) -> Ended:
+        """The same, to its good end."""
+        ended = self.call(command, *arguments)
+        assert ended.code == 0, ended.complaint
+        return ended
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.do("status", "--json").out))
+
+    # what is in the topics
+
+    def connect(self) -> Log:
+        return connect(self.url, folder=self.folder)
+
+    def records(self, topic: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
+        """Everything a reader of this topic finds."""
+        return asyncio.run(self._records(topic, partition, committed))
+
+    async def _records(self, topic: str, partition: int, committed: bool) -> list[Record]:
+        async with self.connect() as log:
+            end = await (log.stable_offset if committed else log.end_offset)(topic, partition)
+            reader = await log.reader(topic, partition, await log.start_offset(topic, partition), committed=committed)
+            found: list[Record] = []
+            while reader.position < end:
+                found += await reader.read(timeout=0.5)
+            return found
+
+    def values(self, topic: str, partition: int = 0, *, committed: bool = True) -> list[bytes]:
+        records = self.records(topic, partition, committed=committed)
+        return [record.value for record in records if record.value is not None]
+
+    def all_topics(self) -> set[str]:
+        """The names of this study's topics that exist."""
+
+        async def ask() -> set[str]:
+            async with self.connect() as log:
+                return {topic for topic in await log.topics() if topic.startswith(f"{self.recipe.name}.")}
+
+        return asyncio.run(ask())
+
+    def ends(self) -> list[tuple[int, ...]]:
+        """Where each closed period ends in each partition."""
+
+        async def ask() -> list[tuple[int, ...]]:
+            async with self.connect() as log:
+                control = await ControlFollower.open(log, self.study)
+                await control.catch_up(await log.stable_offset(self.topics.control, 0))
+                return [cut.ends for cut in control.sequence.cuts]
+
+        return asyncio.run(ask())
+
+
+def individual(row: int) -> str:
+    return f"p{row:03}"
+
+
+def random_symbols(alphabet: Sequence[str], people: int, horizon: int, *, seed: int, missing: float = 0.0) -> Symbols:
+    """Sticky histories; everybody reports in period 1."""
+    rng = np.random.default_rng(seed)
+    symbols = rng.choice(np.array(list(alphabet), dtype=object), size=(people, horizon))
+    for period in range(1, horizon):
+        stays = rng.random(people) < 0.7
+        symbols[stays, period] = symbols[stays, period - 1]
+    silent = rng.random((people, horizon)) < missing
+    silent[:, 0] = False
+    symbols[silent] = ""
+    return symbols

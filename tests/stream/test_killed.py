@@ -1,0 +1,68 @@
+"""A synthesizer that dies, at whatever point: what it drew comes out once, the same bytes, and nothing else is ever seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgpack
+import pytest
+
+from tests.stream.altered import DEAD, POINTS
+from tests.stream.conftest import BROKERS, NewPlace
+from tests.stream.places import Place, random_symbols
+
+RELEASES = ("recent", "ever")
+
+
+def prepared(place: Place) -> None:
+    """Everybody's reports are there, all periods are closed, and a gatherer is at work."""
+    panel = place.write_panel(random_symbols("01", 200, place.recipe.horizon, seed=2))
+    place.start("gather")
+    place.do("send", panel, "--close", "--packed")
+
+
+def dies(place: Place, point: str) -> None:
+    assert place.start_altered(point, "synthesize").end().code == DEAD
+
+
+def check_seen_once(place: Place) -> None:
+    """What anybody ever saw of a column is one draw, and readers of what is committed see it once, in order."""
+    for release in RELEASES:
+        topic = place.topics.synthetic(release)
+        committed = [msgpack.unpackb(value) for value in place.values(topic)]
+        columns = [record for record in committed if record["type"] == "column"]
+        assert [column["period"] for column in columns] == list(range(1, place.recipe.horizon + 1))
+        assert set(draws_seen(place, topic).values()) == {1}
+    assert set(draws_seen(place, place.topics.ledger).values()) == {1}
+
+
+def draws_seen(place: Place, topic: str) -> Counter[tuple[str, int | None, str | None]]:
+    """How many versions an uncommitted reader finds of each record: by type, period and release."""
+    different = {value: msgpack.unpackb(value) for value in place.values(topic, committed=False)}
+    return Counter((record["type"], record.get("period"), record.get("release")) for record in different.values())
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_synthesizer_that_dies_once_in_every_period_goes_on_with_what_it_drew(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker, horizon=len(POINTS))
+    prepared(place)
+
+    for point in POINTS:
+        dies(place, point)
+    place.start("synthesize").done()
+
+    check_seen_once(place)
+    place.do("verify")
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_draw_that_is_interrupted_at_every_point_comes_out_once(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker, horizon=2)
+    prepared(place)
+
+    for point in ("before-persist", "after-persist", "!after-announce", "!inside-transaction", "!after-commit"):
+        dies(place, point)
+    place.start("synthesize").done()
+
+    check_seen_once(place)
+    place.do("verify")

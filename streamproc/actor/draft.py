@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from streamproc.panel.packing import column_digest
 from streamproc.privacy.exact import float_up
 from streamproc.privacy.quantities import Period, Rho
 from streamproc.synth.contract import WindowContract
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.columns import column_digest, encode_column
+from streamproc.wire.columns import encode_column
 from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.ledger import PeriodRecord, ReleasePeriod, digest
 from streamproc.wire.measurements import measurement_chunks, measurements_digest

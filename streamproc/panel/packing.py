@@ -19,6 +19,10 @@ def bits_for(symbols: int) -> int:
 
 def pack_symbols(column: Column, bits: int) -> bytes:
     """A byte for every `8 / bits` rows, the first row in the highest bits; the last byte is filled up with zeros."""
+    if bits == 8:
+        return column.tobytes()
+    if bits == 1:
+        return np.packbits(column).tobytes()
     per_byte = 8 // bits
     packed = np.zeros(-(-len(column) // per_byte), dtype=np.uint8)
     for place in range(per_byte):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamproc.errors import VerificationFailed
+from streamproc.panel.packing import WIDTHS, bits_for, pack_symbols
 from streamproc.privacy.quantities import Period
 from streamproc.synth.contract import MAX_ROWS
 from streamproc.synth.step import Column
@@ -16,7 +17,7 @@ from streamproc.wire.checks import check_period, check_release, check_whole
 from streamproc.wire.contracts import ContractRecord, decode_contract
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.message import Fields, pack, unpack
-from streamproc.wire.packing import WIDTHS, bits_for, pack_symbols, packed_bytes, unpack_symbols
+from streamproc.wire.packing import packed_bytes, unpack_symbols
 
 CHUNK_BYTES = 524_288
 """Packed bytes of a full chunk. Its rows are a multiple of 8, so the chunks' data, joined, are the packed column."""
@@ -97,11 +98,6 @@ def column_chunks(release: str, period: Period, column: Column, symbols: int) ->
     for first in range(0, max(len(column), 1), rows):
         part = column[first : first + rows]
         yield ColumnChunk(release, period, first, len(part), len(column), bits, pack_symbols(part, bits))
-
-
-def column_digest(column: Column, bits: int) -> bytes:
-    """SHA-256 of the packed column, as the ledger states it."""
-    return hashlib.sha256(pack_symbols(column, bits)).digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from streamproc.panel.packing import bits_for
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.window import Measure
@@ -14,7 +15,6 @@ from streamproc.synth.contract import MAX_ROWS, ONES, Contract, contract_from_di
 from streamproc.wire.checks import check_alphabet, check_choice, check_flag, check_real, check_release, check_whole
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.message import Fields, pack
-from streamproc.wire.packing import bits_for
 
 _OF_BOTH = ("kind", "release", "alphabet", "n", "rho", "adjacency", "horizon", "insecure")
 _OF_KIND = {

@@ -1,4 +1,4 @@
-"""Columns packed tightly: alphabet indices of 1, 2, 4 or 8 bits, high bits first, as NumPy's `packbits` does it."""
+"""Packed columns taken apart again: alphabet indices of 1, 2, 4 or 8 bits, high bits first, as `packbits` does it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,6 @@ import numpy.typing as npt
 
 from streamproc.synth.step import Column
 from streamproc.wire.malformed import Malformed
-
-WIDTHS = (1, 2, 4, 8)
-
-
-def bits_for(symbols: int) -> int:
-    """The least width that tells so many symbols apart."""
-    return next(bits for bits in WIDTHS if symbols <= 1 << bits)
-
-
-def pack_symbols(column: Column, bits: int) -> bytes:
-    """A byte for every `8 / bits` rows, the first row in the highest bits; the last byte is filled up with zeros."""
-    if bits == 8:
-        return column.tobytes()
-    if bits == 1:
-        return np.packbits(column).tobytes()
-    per_byte = 8 // bits
-    padded = np.zeros(-(-len(column) // per_byte) * per_byte, dtype=np.uint8)
-    padded[: len(column)] = column
-    packed = np.zeros(len(padded) // per_byte, dtype=np.uint8)
-    for place in range(per_byte):
-        packed |= padded[place::per_byte] << np.uint8(8 - bits * (place + 1))
-    return packed.tobytes()
 
 
 def unpack_symbols(data: bytes, bits: int, rows: int) -> Column:

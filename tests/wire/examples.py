@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from streamproc.panel.packing import column_digest
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import counter
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.quantities import Period, Rho
 from streamproc.privacy.window import WindowMechanism
 from streamproc.synth.contract import CumulativeContract, WindowContract
-from streamproc.wire.columns import column_chunks, column_digest, decode_synthetic
+from streamproc.wire.columns import column_chunks, decode_synthetic
 from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.control import Cut, Key, decode_control
 from streamproc.wire.ledger import Intent, PeriodRecord, ReleasePeriod, StudyRecord, decode_ledger, digest

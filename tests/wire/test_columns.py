@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import VerificationFailed
+from streamproc.panel.packing import bits_for, column_digest, pack_symbols
 from streamproc.privacy.quantities import Period
 from streamproc.synth.contract import WindowContract, contract_to_dict
 from streamproc.synth.step import Column
@@ -21,13 +22,12 @@ from streamproc.wire.columns import (
     ColumnChunk,
     ReleasedColumn,
     column_chunks,
-    column_digest,
     decode_synthetic,
     encode_column,
 )
 from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.message import Fields, pack
-from streamproc.wire.packing import bits_for, pack_symbols, unpack_symbols
+from streamproc.wire.packing import unpack_symbols
 from tests.wire.examples import MONTHS_POOR, QUARTERLY
 
 

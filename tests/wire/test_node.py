@@ -16,9 +16,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from streamproc.panel.packing import column_digest
 from streamproc.privacy.quantities import Period
 from streamproc.synth.step import Column
-from streamproc.wire.columns import CHUNK_BYTES, column_digest, encode_column
+from streamproc.wire.columns import CHUNK_BYTES, encode_column
 from streamproc.wire.contracts import ContractRecord
 from tests.broker.broker import KafkaBroker
 from tests.wire.examples import COLUMN, MONTHS_POOR

@@ -72,8 +72,8 @@ FAULTS = (
     Fault(
         "the odometer counts one period late",
         "privacy/odometer.py",
-        "return Rho(float_up(self.mechanism.cost(self.period)))",
-        "return Rho(float_up(self.mechanism.cost(Period(max(self.period - 1, 0)))))",
+        "return Rho(float_up(self.mechanism.cost(self.period, self.redrawn)))",
+        "return Rho(float_up(self.mechanism.cost(Period(max(self.period - 1, 0)), self.redrawn)))",
         ("privacy/test_odometer.py",),
     ),
     Fault(

@@ -20,7 +20,11 @@ class Seen:
     ledger: VerifiedLedger | None
     """None if the topic is absent or empty."""
     used: tuple[str, ...]
-    """Topics other than reports and control that have ever held a record."""
+    """Topics other than reports and control that have ever held a record, if only of an aborted transaction.
+
+    Not the ledger: what it holds is in `ledger`, and without a committed record it can only have held a study record of one
+    who did not get to begin.
+    """
 
     @property
     def in_ledger(self) -> InLedger | None:
@@ -34,7 +38,7 @@ async def look(log: Log, study: Study) -> Seen:
     """Read the ledger from its start, and see which topics were ever used."""
     topics = Topics(study.name)
     there = await log.topics()
-    ours = [topics.tallies, topics.rejects, topics.ledger, *(topics.synthetic(r.name) for r in study.releases)]
+    ours = [topics.tallies, topics.rejects, *(topics.synthetic(r.name) for r in study.releases)]
     used = [topic for topic in ours if topic in there and await log.end_offset(topic, 0) > 0]
     if topics.ledger not in there:
         return Seen(None, tuple(used))

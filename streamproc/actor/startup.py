@@ -55,7 +55,7 @@ def decide(disk: OnDisk | None, ledger: InLedger | None, *, used: tuple[str, ...
     `ledger` is None if it has no record at all; `used` names the topics, other than reports and control, ever used.
     """
     if ledger is None:
-        if disk is not None and disk.period > 0:
+        if disk is not None:
             raise Refused(f"the ledger is empty, but the state folder holds period {disk.period}; was the topic recreated?")
         if used:
             raise Refused(f"the ledger is empty, but {', '.join(used)} held records before: this study has run already")

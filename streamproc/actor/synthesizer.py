@@ -20,7 +20,7 @@ from streamproc.actor.tallies import StudyTally, TallyInbox
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
 from streamproc.ports.disk import Disk
-from streamproc.ports.log import Fenced, Log, LogUnavailable, OutcomeUnknown, Transactor
+from streamproc.ports.log import Fenced, Log, LogUnavailable, OffsetLost, OutcomeUnknown, Transactor
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.study import Study
@@ -34,6 +34,9 @@ from streamproc.wire.topics import Topics
 MAX_FENCED = 3
 """Fenced this often in one period, another synthesizer is alive: it is better to stop than to fight."""
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before trying again: doubled from the one to the other while nothing works."""
+
 TRANSACTION_TIMEOUT = 60.0
 """Seconds after which the broker aborts a transaction that a dead synthesizer left open."""
 
@@ -45,7 +48,10 @@ class Observer(Protocol):
     """Who is told about progress; nothing it is told depends on a draw that is not published."""
 
     def watermark(self, period: Period) -> None: ...
-    def persisted(self, period: Period, size: int) -> None: ...
+    def persisted(self, period: Period, size: int) -> None:
+        """The size of the state file, in bytes, with a period that is published: it may depend on the draw."""
+        ...
+
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None: ...
     def fenced(self, period: Period) -> None: ...
     def trouble(self, problem: str) -> None: ...
@@ -75,25 +81,32 @@ class Synthesizer:
         self._topics = Topics(study.name)
         self._fenced: dict[Period, int] = {}
         self._period = Period(0)
+        self._watermark = Period(0)
+        self._pause = FIRST_PAUSE
         self._abandoned: tuple[bytes, ...] = ()
         """Lost draws of the next period that its record must name."""
 
     async def run(self) -> None:
         """Release every period; returns when period `T` is published, at once if it was before."""
-        pause = 0.5
         while True:
             try:
-                await self._session()
+                return await self._session()
             except Fenced:
                 await self._after_fencing()
             except OutcomeUnknown as unknown:
-                self._observer.trouble(f"outcome unknown, looking again: {unknown}")
+                await self._after_trouble(f"outcome unknown, looking again in {self._pause:g} s: {unknown}")
             except LogUnavailable as away:
-                self._observer.trouble(f"the broker is away, trying again in {pause:g} s: {away}")
-                await self._ports.clock.sleep(pause)
-                pause = min(2 * pause, 30.0)
-            else:
-                return
+                await self._after_trouble(f"the broker is away, trying again in {self._pause:g} s: {away}")
+            except OffsetLost as lost:
+                raise Refused(
+                    f"{lost.topic}: the log begins later or ends earlier than it must; a study's topics must be kept for "
+                    "ever, and never be created anew"
+                ) from None
+
+    async def _after_trouble(self, problem: str) -> None:
+        self._observer.trouble(problem)
+        await self._ports.clock.sleep(self._pause)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     async def _after_fencing(self) -> None:
         period = Period(self._period + 1)
@@ -115,6 +128,7 @@ class Synthesizer:
             await self._wait_until_quiet()
             stored, seen, move = await self._look_and_decide()
             synthesis, head = await self._catch_up(transactor, stored, seen, move)
+            self._pause = FIRST_PAUSE
             await self._follow(transactor, synthesis, head)
         finally:
             await transactor.close()
@@ -166,9 +180,12 @@ class Synthesizer:
 
     async def _follow(self, transactor: Transactor, synthesis: Synthesis | None, head: bytes) -> None:
         """Release periods as their tallies come in, until `T`."""
+        if self._period == self._study.horizon:
+            return
         inbox = await TallyInbox.open(self._ports.log, self._study)
         try:
             while self._period < self._study.horizon:
+                inbox.forget(self._period)
                 tally = await self._next_tally(inbox)
                 synthesis, head = await self._release(transactor, synthesis, tally, head)
         finally:
@@ -177,21 +194,24 @@ class Synthesizer:
     async def _next_tally(self, inbox: TallyInbox) -> StudyTally:
         while (tally := inbox.complete(Period(self._period + 1))) is None:
             await inbox.poll(timeout=0.5)
-            self._observer.watermark(inbox.watermark)
+            # An inbox that was opened again has not read as far as the one before.
+            self._watermark = max(self._watermark, inbox.watermark)
+            self._observer.watermark(self._watermark)
         return tally
 
     async def _release(
         self, transactor: Transactor, synthesis: Synthesis | None, tally: StudyTally, head: bytes
     ) -> tuple[Synthesis, bytes]:
         before = synthesis or self._first_synthesis(tally)
+        self._check_people(before, tally)
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
         abandoned, self._abandoned = self._abandoned, ()
-        drafted = draft(self._topics, before, after, steps, head, abandoned)
+        drafted = await self._ports.offload(draft, self._topics, before, after, steps, head, abandoned)
         stored = Stored(after, drafted, abandoned)
         size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, stored)
-        self._observer.persisted(after.period, size)
         await self._publish(transactor, drafted, announced=False)
         self._period = after.period
+        self._observer.persisted(after.period, size)
         self._observer.released(after.period, after, steps)
         return after, drafted.digest
 
@@ -199,6 +219,10 @@ class Synthesizer:
         if tally.people == 0:
             raise Refused("nobody reported in period 1, so the study has no people; it cannot go on")
         return Synthesis.start(contracts(self._study, tally.people, insecure=self._ports.entropy.insecure))
+
+    def _check_people(self, synthesis: Synthesis, tally: StudyTally) -> None:
+        if any(contract.n != tally.people for contract in synthesis.contracts.values()):
+            raise Refused(f"period {tally.period}: its tallies are of another number of people than the study's")
 
     async def _publish(self, transactor: Transactor, drafted: Draft, *, announced: bool) -> None:
         if not announced:

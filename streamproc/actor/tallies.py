@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from streamproc.errors import Refused
 from streamproc.ports.log import Log, Offset, Reader
 from streamproc.privacy.quantities import IntArray, Period
-from streamproc.study import Study
+from streamproc.study import Study, WindowRelease
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.tallies import Tally, decode_tally
 from streamproc.wire.tally_assembler import Conflict, TallyAssembler
@@ -34,7 +34,9 @@ class TallyInbox:
         self._reader = reader
         self._assembler = TallyAssembler()
         self._waiting: dict[int, dict[int, Tally]] = defaultdict(dict)
+        self._reported: Counter[int] = Counter()
         self._people: dict[int, int] = {}
+        self._forgotten = Period(0)
 
     @classmethod
     async def open(cls, log: Log, study: Study) -> TallyInbox:
@@ -61,8 +63,14 @@ class TallyInbox:
     @property
     def watermark(self) -> Period:
         """The last period that every partition has tallied, of those read so far."""
-        whole = [period for period, tallies in self._waiting.items() if len(tallies) == self._study.broker.partitions]
+        whole = [period for period, partitions in self._reported.items() if partitions == self._study.broker.partitions]
         return Period(max(whole, default=0))
+
+    def forget(self, through: Period) -> None:
+        """Let go of the tallies up to this period, which nobody will ask for; they are still checked as they come."""
+        self._forgotten = max(self._forgotten, through)
+        for period in [period for period in self._waiting if period <= through]:
+            del self._waiting[period]
 
     async def poll(self, *, timeout: float) -> None:
         """Read what has come, waiting up to `timeout` seconds for something."""
@@ -81,7 +89,7 @@ class TallyInbox:
 
     def complete(self, period: Period) -> StudyTally | None:
         """The sum for this period once every partition is in."""
-        tallies = self._waiting[period]
+        tallies = self._waiting.get(period, {})
         if len(tallies) < self._study.broker.partitions:
             return None
         counts = {
@@ -93,8 +101,27 @@ class TallyInbox:
     def _take(self, tally: Tally) -> None:
         if tally.partition >= self._study.broker.partitions:
             raise Refused(f"a tally of partition {tally.partition}, but the study has {self._study.broker.partitions}")
-        if {release.name for release in self._study.releases} != set(tally.counts):
-            raise Refused(f"partition {tally.partition}, period {tally.period}: a tally of other releases than the study's")
         if self._people.setdefault(tally.partition, tally.people) != tally.people:
             raise Refused(f"partition {tally.partition}, period {tally.period}: its number of people changed")
-        self._waiting[tally.period][tally.partition] = tally
+        if not self._adds_up(tally):
+            raise Refused(f"partition {tally.partition}, period {tally.period}: a tally that this study does not have")
+        self._reported[tally.period] += 1
+        if tally.period > self._forgotten:
+            self._waiting[tally.period][tally.partition] = tally
+
+    def _adds_up(self, tally: Tally) -> bool:
+        """Whether it has the study's periods and releases, and everybody is in one window and got at most one more one."""
+        study, counts = self._study, tally.counts
+        if tally.period > study.horizon or {release.name for release in study.releases} != set(counts):
+            return False
+        for release in study.releases:
+            counted = int(counts[release.name].sum())
+            if isinstance(release, WindowRelease):
+                right = counted == (tally.people if tally.period >= release.k else 0)
+                bins = study.q**release.k
+            else:
+                right = counted <= tally.people
+                bins = study.horizon
+            if not right or len(counts[release.name]) != bins:
+                return False
+        return True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from streamproc.ports.log import Log, Record
 
 
-async def everything(log: Log, topic: str, partition: int = 0) -> AsyncIterator[Record]:
+async def everything(log: Log, topic: str, partition: int = 0) -> AsyncGenerator[Record, None]:
     """All committed records of a partition, from its start to where it ends now; none if there is no such topic."""
     if topic not in await log.topics():
         return

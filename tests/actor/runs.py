@@ -1,0 +1,38 @@
+"""A short study for a synthesizer to run, with tallies to be had, and ways to run it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk
+from tests.world.stories import small_study
+from tests.world.study_world import FreshEntropy, StudyWorld, at_random
+
+STUDY = small_study(alphabet=("0", "1"), rho=50.0)
+HISTORIES = at_random(STUDY, people=20)
+
+
+async def begun() -> StudyWorld:
+    return await StudyWorld(STUDY).begin()
+
+
+async def fed(world: StudyWorld, work: Coroutine[Any, Any, None]) -> None:
+    """Do it, while tallies can be had as soon as the study has begun."""
+    feeder = asyncio.create_task(world.feed(HISTORIES))
+    try:
+        await work
+        await feeder
+    finally:
+        feeder.cancel()
+
+
+async def doomed(world: StudyWorld, fatal: Callable[[int, Moment], bool], *, life: int = 0) -> list[Moment]:
+    """Synthesize until a fatal moment, or to the end; no two lives draw alike. Answers with the moments passed."""
+    log = DoomedConnection(world.broker, fatal)
+    disk = WatchedDisk(world.disk, log.moments)
+    with suppress(Crash):
+        await world.synthesizer(log=log, disk=disk, entropy=FreshEntropy(1000 * life)).run()
+    return log.moments.passed

@@ -1,0 +1,349 @@
+"""A gatherer on a log: it waits for its study, tallies what cuts close, and may be stopped and started at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+import streamproc.gather.gathering as gathering
+from streamproc.errors import Refused
+from streamproc.ports.log import OutcomeUnknown, TopicSettings
+from streamproc.ports.topic_setup import wanted_settings
+from streamproc.study import Population, Study, WindowRelease
+from streamproc.study.fingerprint import public_values
+from streamproc.wire.control import Key
+from streamproc.wire.ledger import StudyRecord
+from streamproc.wire.rejects import Reason
+from streamproc.wire.reports import encode_report
+from streamproc.wire.state import pack_arrays, seal
+from tests.world.disk import MemoryDisk
+from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
+from tests.world.model import Model
+from tests.world.stories import small_study
+from tests.world.study_world import StudyWorld
+from tests.world.virtual_time import in_virtual_time
+
+STUDY = small_study(WindowRelease("w", 1), horizon=3, partitions=1)
+FILE = "gather-0.state"
+
+
+async def begun(study: Study = STUDY, roster: tuple[str, ...] | None = None) -> StudyWorld:
+    """A study that the synthesizer has begun."""
+    world = await StudyWorld(study, roster).begin()
+    await world.log.append(
+        world.topics.ledger, 0, StudyRecord(public_values(study), world.fingerprint, insecure=True).encode()
+    )
+    return world
+
+
+async def say(world: StudyWorld, *reports: tuple[str, int, str]) -> None:
+    values = [(None, encode_report(*report)) for report in reports]
+    await world.log.append_many(world.topics.reports, 0, values)
+
+
+def counts(world: StudyWorld) -> dict[int, list[int]]:
+    return {period: tally.counts["w"].tolist() for (_, period), tally in world.tallies().items()}
+
+
+def check_against_model(world: StudyWorld) -> None:
+    stored = world.broker.partition(world.topics.reports, 0).stored
+    ends = [cut.ends[0] for cut in world.cuts()]
+    model = Model(world.study, 0, world.roster, [(record.offset, record.value) for record in stored], ends)
+    found = {period: (tally.people, tally.counts["w"].tolist()) for (_, period), tally in world.tallies().items()}
+    assert found == {t: (closed.people, closed.counts["w"]) for t, closed in enumerate(model.tallies(), start=1)}
+    # A reject may be told again after a restart; none is missing.
+    assert {reject.offset for reject in world.rejects()} == set(model.rejected())
+
+
+async def a_lively_study(world: StudyWorld) -> None:
+    """People report while time passes; the steward closes three periods."""
+    await say(world, ("p", 1, "b"), ("q", 1, "c"), ("p", 2, "c"))
+    await world.clock.sleep(0.3)
+    await say(world, ("q", 1, "a"), ("r", 1, "?"))
+    await world.close_period(1)
+    await world.log.append(world.topics.reports, 0, b"no report")
+    await world.clock.sleep(0.3)
+    await say(world, ("s", 2, "a"), ("q", 2, "b"), ("p", 2, "a"))
+    await world.close_period(2)
+    await world.close_period(3)
+
+
+def test_the_tallies_of_a_lively_study_are_those_of_the_model() -> None:
+    async def run() -> None:
+        world = await begun()
+        await asyncio.gather(a_lively_study(world), world.gatherer(0).run())
+        check_against_model(world)
+        assert len(world.rejects()) == len(set(world.rejects())) == 5
+        assert sum(int(note.split()[-1]) for note in world.diary.told if note.startswith("rejected 0")) == 5
+        assert [note for note in world.diary.told if note.startswith("tallied")] == [
+            f"tallied 0: {period}, 3" for period in (1, 2, 3)
+        ]
+        assert "checkpointed 0" in world.diary.told
+
+    in_virtual_time(run())
+
+
+def test_after_a_crash_at_any_moment_the_tallies_are_the_same() -> None:
+    async def two_lives(fatal: int) -> list[Moment]:
+        world = await begun()
+        log = DoomedConnection(world.broker, lambda number, moment: number == fatal)
+        people = asyncio.create_task(a_lively_study(world))
+        try:
+            await world.gatherer(0, log=log, disk=WatchedDisk(world.gather_disk, log.moments)).run()
+        except Crash:
+            await world.gatherer(0).run()
+        await people
+        check_against_model(world)
+        return log.moments.passed
+
+    moments = in_virtual_time(two_lives(-1))
+    assert {"before disk.write gather-0.state", "after append_many study.tallies"} <= {str(moment) for moment in moments}
+    for number, moment in enumerate(moments):
+        try:
+            in_virtual_time(two_lives(number))
+        except Exception as problem:
+            raise AssertionError(f"after a crash at moment {number}, {moment}") from problem
+
+
+def test_an_append_whose_outcome_is_unknown_may_be_tried_again_by_another() -> None:
+    async def run() -> None:
+        world = await begun()
+        await asyncio.gather(a_lively_study(world))
+        lost = failing(OutcomeUnknown("no answer"), lambda number, moment: str(moment) == "after append_many study.tallies")
+        with pytest.raises(OutcomeUnknown):
+            await world.gatherer(0, log=world.connection("first", lost)).run()
+        await world.gatherer(0).run()
+        check_against_model(world)
+
+    in_virtual_time(run())
+
+
+def test_two_gatherers_of_one_partition_do_no_harm() -> None:
+    async def run() -> None:
+        world = await begun()
+        both = [world.gatherer(0, disk=disk).run() for disk in (MemoryDisk(), MemoryDisk())]
+        await asyncio.gather(a_lively_study(world), *both)
+        check_against_model(world)
+
+    in_virtual_time(run())
+
+
+def test_it_goes_on_where_the_checkpoint_says_and_needs_nothing_before_that() -> None:
+    async def run() -> None:
+        world = await begun()
+        await say(world, ("p", 1, "b"), ("q", 1, "c"), ("p", 2, "a"))
+        await world.close_period(1)
+        first = asyncio.create_task(world.gatherer(0).run())
+        await world.clock.sleep(1)
+        first.cancel()
+        world.broker.partition(world.topics.reports, 0).trim(3)
+        await world.close_period(2)
+        await world.close_period(3)
+        await world.gatherer(0).run()
+        assert counts(world) == {1: [0, 1, 1], 2: [1, 0, 1], 3: [1, 0, 1]}
+
+    in_virtual_time(run())
+
+
+def test_idle_partitions_close_too() -> None:
+    async def run() -> None:
+        study = small_study(WindowRelease("w", 1), horizon=2, partitions=4)
+        world = await begun(study)
+        for period in (1, 2):
+            await world.close_period(period)
+        await asyncio.gather(*(world.gatherer(partition).run() for partition in range(4)))
+        assert {place: tally.people for place, tally in world.tallies().items()} == {
+            (partition, period): 0 for partition in range(4) for period in (1, 2)
+        }
+
+    in_virtual_time(run())
+
+
+def test_a_finished_gatherer_ends_at_once_and_sends_nothing_again() -> None:
+    async def run() -> None:
+        world = await begun()
+        await asyncio.gather(a_lively_study(world), world.gatherer(0).run())
+        before = world.snapshot()
+        await world.gatherer(0).run()
+        assert world.snapshot() == before
+
+    in_virtual_time(run())
+
+
+def test_nothing_is_sent_before_the_study_has_a_key_and_has_begun() -> None:
+    async def run() -> None:
+        world = StudyWorld(STUDY)
+        for topic, settings in wanted_settings(STUDY, brokers=1).items():
+            if topic != world.topics.ledger:
+                await world.log.create_topic(topic, settings)
+        await say(world, ("p", 1, "b"), ("p", 9, "b"))
+        await world.close_period(1)
+        waiting = asyncio.create_task(world.gatherer(0).run())
+        await world.clock.sleep(60)
+        await world.log.append(world.topics.control, 0, Key(b"k" * 32).encode())
+        await world.clock.sleep(60)
+        assert not world.committed(world.topics.tallies) and not world.committed(world.topics.rejects)
+        await world.begin()
+        await world.log.append(
+            world.topics.ledger, 0, StudyRecord(public_values(STUDY), world.fingerprint, insecure=True).encode()
+        )
+        await world.clock.sleep(1)
+        assert counts(world) == {1: [0, 1, 0]}
+        waiting.cancel()
+
+    in_virtual_time(run())
+
+
+def test_members_of_a_roster_count_whether_they_report_or_not() -> None:
+    async def run() -> None:
+        world = await begun(roster=("p", "q", "r"))
+        await asyncio.gather(a_lively_study(world), world.gatherer(0).run())
+        check_against_model(world)
+        assert {tally.people for tally in world.tallies().values()} == {3}
+
+    in_virtual_time(run())
+
+
+async def checkpointed() -> StudyWorld:
+    """A study whose gatherer stopped after the first period."""
+    world = await begun()
+    await say(world, ("p", 1, "b"), ("q", 2, "c"))
+    await world.close_period(1)
+    first = asyncio.create_task(world.gatherer(0).run())
+    await world.clock.sleep(1)
+    first.cancel()
+    assert FILE in world.gather_disk.files
+    return world
+
+
+def damage_the_file(world: StudyWorld) -> None:
+    world.gather_disk.files[FILE] = world.gather_disk.files[FILE][:-1]
+
+
+def put_in_the_file_of_another_study(world: StudyWorld) -> None:
+    world.gather_disk.files[FILE] = seal(b"x" * 32, pack_arrays({}))
+
+
+def put_in_a_file_that_lacks_something(world: StudyWorld) -> None:
+    world.gather_disk.files[FILE] = seal(world.fingerprint, pack_arrays({"position": 0}))
+
+
+def create_control_anew(world: StudyWorld) -> None:
+    world.broker.delete(world.topics.control)
+    world.broker.create(world.topics.control, TopicSettings(1))
+    world.broker.append(world.topics.control, 0, [(None, Key(b"another key".ljust(32)).encode())])
+
+
+def lose_the_first_cuts(world: StudyWorld) -> None:
+    world.broker.partition(world.topics.control, 0).trim(1)
+
+
+def create_reports_anew(world: StudyWorld) -> None:
+    world.broker.delete(world.topics.reports)
+    world.broker.create(world.topics.reports, TopicSettings(1))
+
+
+def lose_reports_after_the_checkpoint(world: StudyWorld) -> None:
+    world.broker.append(world.topics.reports, 0, [(None, b"1"), (None, b"2")])
+    world.broker.partition(world.topics.reports, 0).trim(4)
+
+
+def lose_reports_and_the_checkpoint(world: StudyWorld) -> None:
+    world.gather_disk.clear()
+    world.broker.partition(world.topics.reports, 0).trim(1)
+
+
+def begin_the_ledger_with_something_else(world: StudyWorld) -> None:
+    world.broker.delete(world.topics.ledger)
+    world.broker.create(world.topics.ledger, TopicSettings(1))
+    world.broker.append(world.topics.ledger, 0, [(None, b"?")])
+
+
+def begin_another_study(world: StudyWorld) -> None:
+    begin_the_ledger_with_something_else(world)
+    world.broker.partition(world.topics.ledger, 0).stored.clear()
+    other = StudyRecord(public_values(STUDY), b"x" * 32, insecure=True).encode()
+    world.broker.append(world.topics.ledger, 0, [(None, other)])
+
+
+REFUSED: dict[Callable[[StudyWorld], None], str] = {
+    damage_the_file: f"state file {FILE}: .*damaged.*delete it, and the gatherer replays the log",
+    put_in_the_file_of_another_study: "belongs to another study",
+    put_in_a_file_that_lacks_something: "its content does not fit together",
+    create_control_anew: "not of the study's key",
+    lose_the_first_cuts: "study.control: its first records are gone",
+    create_reports_anew: "study.reports/0: the log begins later or ends earlier than it must",
+    lose_reports_after_the_checkpoint: "study.reports/0: the log begins later",
+    lose_reports_and_the_checkpoint: "study.reports/0: the log begins later",
+    begin_the_ledger_with_something_else: "study.ledger: does not begin with a study record",
+    begin_another_study: "begun with other values",
+}
+
+
+@pytest.mark.parametrize("spoil", REFUSED, ids=[spoil.__name__ for spoil in REFUSED])
+def test_what_would_give_other_tallies_is_refused_and_changes_nothing(spoil: Callable[[StudyWorld], None]) -> None:
+    async def run() -> None:
+        world = await checkpointed()
+        spoil(world)
+        before = world.snapshot()
+        with pytest.raises(Refused, match=REFUSED[spoil]) as refused:
+            await world.gatherer(0).run()
+        assert refused.value.exit_code == 3
+        assert world.snapshot() == before
+
+    in_virtual_time(run())
+
+
+def test_a_topic_that_is_created_anew_under_a_reader_is_refused() -> None:
+    async def run() -> None:
+        world = await checkpointed()
+        reading = asyncio.create_task(world.gatherer(0).run())
+        await world.clock.sleep(1)
+        create_reports_anew(world)
+        with pytest.raises(Refused, match="never be created anew"):
+            await reading
+
+    in_virtual_time(run())
+
+
+def test_a_damaged_checkpoint_once_deleted_is_made_again_from_the_log() -> None:
+    async def run() -> None:
+        world = await checkpointed()
+        world.gather_disk.clear()
+        await world.close_period(2)
+        await world.close_period(3)
+        await world.gatherer(0).run()
+        check_against_model(world)
+
+    in_virtual_time(run())
+
+
+def test_under_last_a_flood_pauses_the_partition_until_the_next_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if all of it claims a period that is far from being closed."""
+    monkeypatch.setattr(gathering, "MAX_UNDECIDED", 100)
+
+    async def run() -> None:
+        latest = Population(initial="a", duplicates="last")
+        world = await begun(small_study(WindowRelease("w", 1), partitions=1, population=latest))
+        await say(world, ("p", 1, "b"))
+        reading = asyncio.create_task(world.gatherer(0).run())
+        for wave in range(10):
+            await say(world, *[("p", 3, "abc"[wave % 3])] * 30)
+            await world.clock.sleep(1)
+        read = [note for note in world.diary.told if note.startswith("read")]
+        assert read == ["read 0: 31, 0 to go", *["read 0: 30, 0 to go"] * 3]
+
+        for period in (1, 2):
+            await world.close_period(period)
+            await world.clock.sleep(10)
+        assert counts(world) == {1: [0, 1, 0], 2: [0, 1, 0]}
+        await say(world, ("p", 3, "c"))
+        await world.close_period(3)
+        await reading
+        check_against_model(world)
+        assert Counter(reject.reason for reject in world.rejects()) == {Reason.DUPLICATE: 300}
+
+    in_virtual_time(run())

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+
+from streamproc.gather.people import People
+
+KEY = b"k" * 32
+
+
+def admitted(*names: str, capacity: int = 10) -> People:
+    people = People(KEY, capacity)
+    for name in names:
+        people.admit(name)
+    return people
+
+
+def test_rows_are_given_in_the_order_of_admission_until_the_capacity() -> None:
+    people = People(KEY, 2)
+
+    assert [people.admit("a"), people.admit("b"), people.admit("c")] == [0, 1, None]
+    assert len(people) == 2
+    assert people.known == {"a": 0, "b": 1}
+
+
+def test_a_roster_is_admitted_whatever_the_capacity() -> None:
+    people = People(KEY, 1)
+    people.admit_all(["a", "b", "c"])
+
+    assert people.known == {"a": 0, "b": 1, "c": 2}
+
+
+def test_who_stands_on_a_roster_twice_is_one_person() -> None:
+    people = People(KEY, 1)
+    people.admit_all(["a", "b", "a"])
+
+    assert len(people) == 2
+    assert people.known == {"a": 0, "b": 1}
+
+
+def test_nobody_is_found_among_people_who_never_left() -> None:
+    assert admitted("a").find("b") is None
+
+
+def test_after_a_restart_people_are_found_by_their_hash_and_then_known_by_their_id() -> None:
+    before = admitted("a", "b")
+    after = People(KEY, 10)
+    after.restore(before.hashes)
+
+    assert after.known == {}
+    assert [after.find("b"), after.find("stranger")] == [1, None]
+    assert after.known == {"b": 1}
+    assert after.hashes.tobytes() == before.hashes.tobytes()
+
+
+def test_another_key_gives_other_hashes() -> None:
+    stranger = People(b"x" * 32, 10)
+    stranger.restore(admitted("a").hashes)
+
+    assert stranger.find("a") is None
+
+
+def test_those_who_stay_close_ranks_whether_they_were_seen_since_the_restart_or_not() -> None:
+    people = People(KEY, 10)
+    people.restore(admitted("a", "b", "c", "d").hashes)
+    people.find("a")
+    people.find("d")
+
+    people.keep(np.array([False, True, False, True]))
+
+    assert people.known == {"d": 1}
+    assert [people.find("b"), people.find("a"), people.find("c")] == [0, None, None]
+    assert people.hashes.tobytes() == admitted("b", "d").hashes.tobytes()

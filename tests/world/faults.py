@@ -1,0 +1,106 @@
+"""Moments at which something can go wrong: before and after every call of the log and of the disk, numbered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+from streamproc.ports.disk import Disk
+from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
+
+When = Literal["before", "after"]
+
+
+class Crash(BaseException):
+    """Stands for the end of the process: nobody handles it."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    when: When
+    call: str
+    topic: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.when} {self.call}" + (f" {self.topic}" if self.topic else "")
+
+
+@dataclass
+class Moments(Faults):
+    """Passes the moments of one process; `strike` may raise at any of them, given its number and itself."""
+
+    strike: Callable[[int, Moment], None] = lambda number, moment: None
+    passed: list[Moment] = field(default_factory=list)
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        self.reach(Moment("before", call, topic))
+
+    async def after(self, connection: str, call: str, topic: str | None) -> None:
+        self.reach(Moment("after", call, topic))
+
+    def reach(self, moment: Moment) -> None:
+        self.passed.append(moment)
+        self.strike(len(self.passed) - 1, moment)
+
+
+class WatchedDisk:
+    """A disk whose calls are moments too."""
+
+    def __init__(self, disk: Disk, moments: Moments) -> None:
+        self._disk, self._moments = disk, moments
+
+    def read(self, name: str) -> bytes | None:
+        self._moments.reach(Moment("before", "disk.read", name))
+        content = self._disk.read(name)
+        self._moments.reach(Moment("after", "disk.read", name))
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        self._moments.reach(Moment("before", "disk.write", name))
+        self._disk.write(name, content)
+        self._moments.reach(Moment("after", "disk.write", name))
+
+    def lock(self, name: str) -> bool:
+        return self._disk.lock(name)
+
+    def clear(self) -> None:
+        self._disk.clear()
+
+
+class DoomedConnection(SimulatedLog):
+    """The process behind it ends at the moments that are `fatal`, and nothing of it reaches the broker afterwards."""
+
+    def __init__(self, broker: SimulatedBroker, fatal: Callable[[int, Moment], bool]) -> None:
+        def strike(number: int, moment: Moment) -> None:
+            if fatal(number, moment):
+                self.crash()
+                raise Crash(str(moment))
+
+        self.moments = Moments(strike)
+        super().__init__(broker, self.moments, name="doomed")
+
+
+def failing(error: Exception, chosen: Callable[[int, Moment], bool]) -> Moments:
+    """Calls fail at the chosen moments."""
+
+    def strike(number: int, moment: Moment) -> None:
+        if chosen(number, moment):
+            raise error
+
+    return Moments(strike)
+
+
+class SlowNetwork(Faults):
+    """Every call takes a random while, both ways, so that two who work at once meet in every order."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        await asyncio.sleep(self._random.choice([0, 0, 0.01, 0.1, 1.0]))
+
+    async def after(self, connection: str, call: str, topic: str | None) -> None:
+        await asyncio.sleep(self._random.choice([0, 0, 0.01, 0.1, 1.0]))

@@ -13,6 +13,7 @@ from streamproc.cli.plan_table import show_plan
 from streamproc.errors import StudyError
 from streamproc.planning import plan_study, plan_to_dict
 from streamproc.ports.files import read_study
+from streamproc.ports.roster import read_roster
 from streamproc.study import Study
 
 _JSON_NAMES = """\
@@ -66,22 +67,9 @@ def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool)
 def _people(study: Study, folder: Path) -> int:
     """`n`: the ids in the roster, which is relative to the study file; where there is none yet, the size expected."""
     roster, size = study.population.roster, study.population.size
-    if roster is not None:
-        people = _ids_in(folder / roster)
-        if people:
-            return people
-        if people == 0:
-            raise StudyError("population.roster", f"{roster}, which is empty", "a file with an id a line")
+    if roster is not None and (folder / roster).exists():
+        return len(read_roster(folder / roster))
     if size is None:
-        got = "nothing" if roster is None else f"nothing, and the roster {roster} cannot be read"
+        got = "nothing" if roster is None else f"nothing, and there is no roster {roster}"
         raise StudyError("population.size", got, "the number of people expected, which a plan needs")
     return size
-
-
-def _ids_in(path: Path) -> int | None:
-    """Lines that are not empty; None if the file cannot be read."""
-    try:
-        with path.open("rb") as lines:
-            return sum(1 for line in lines if line.strip())
-    except OSError:
-        return None

@@ -207,7 +207,7 @@ def test_a_study_without_a_size_is_refused_in_one_line(plan: Any) -> None:
 
 
 def test_without_a_size_the_ids_in_the_roster_are_counted(plan: Any, folder: Path) -> None:
-    (folder / "people.txt").write_bytes(b"anna\n\n  \r\nbert\r\nc\xffarl")
+    (folder / "people.txt").write_bytes(b"anna\n\n  \r\nbert\r\ncarl")
 
     document = json.loads(plan("--json", change=("size = 23374", 'roster = "people.txt"'))[1])
 
@@ -233,12 +233,16 @@ def test_a_roster_that_cannot_be_read_leaves_the_size(plan: Any) -> None:
     assert "population.size" in complaint and "absent.txt" in complaint
 
 
-def test_an_empty_roster_is_refused(plan: Any, folder: Path) -> None:
-    (folder / "people.txt").write_text("\n")
+@pytest.mark.parametrize(
+    ("content", "named"), [(b"\n", "no id"), (b"anna\nbert\nanna\n", "line 3"), (b"anna\nc\xffarl\n", "UTF-8")]
+)
+def test_a_roster_that_a_study_could_not_start_with_is_refused(plan: Any, folder: Path, content: bytes, named: str) -> None:
+    (folder / "people.txt").write_bytes(content)
 
     code, _, complaint = plan(change=("size = 23374", 'roster = "people.txt"'))
 
-    assert code == 2 and "population.roster" in complaint
+    assert code == 2 and "roster" in complaint and named in complaint
+    assert "anna" not in complaint
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Protocol
 
 from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.atomic import replacing
+from streamproc.ports.locks import FileLock
 
 
 class Disk(Protocol):
@@ -36,7 +35,7 @@ class FolderDisk:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._locks: dict[str, int] = {}
+        self._locks: dict[str, FileLock] = {}
 
     def read(self, name: str) -> bytes | None:
         """Read the whole file."""
@@ -61,18 +60,21 @@ class FolderDisk:
             ) from None
 
     def lock(self, name: str) -> bool:
-        """An advisory lock on a file of that name, which the kernel lets go of when the process ends."""
+        """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before."""
         if name in self._locks:
             return True
         self._make()
-        handle = os.open(self._folder / name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return False
-        self._locks[name] = handle
-        return True
+            lock = FileLock.take(self._folder / name)
+        except OSError as error:
+            raise Refused(f"state {self._folder / name}: cannot be locked: {error.strerror}") from None
+        if lock is not None:
+            self._locks[name] = lock
+        return lock is not None
+
+    def unlock(self, name: str) -> None:
+        """Let others lock it."""
+        self._locks.pop(name).release()
 
     def clear(self) -> None:
         """Remove what is in the folder, then the folder."""

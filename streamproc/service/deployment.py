@@ -23,6 +23,9 @@ from streamproc.wire.topics import Topics
 
 ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
 
+LOCK = "synthesizer.lock"
+"""In the state folder: whoever holds it is the only one to change the synthesizer's state there."""
+
 
 @dataclass(frozen=True)
 class Deployment:

@@ -21,7 +21,7 @@ from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, Ou
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import IntArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.deployment import Deployment
+from streamproc.service.deployment import LOCK, Deployment
 from streamproc.service.logs import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 from streamproc.service.public import PublicStudy
@@ -138,7 +138,7 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
 async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
     study, clock, disk = deployment.study, SystemClock(), deployment.disk()
-    if not await asyncio.to_thread(disk.lock, "synthesizer.lock"):
+    if not await asyncio.to_thread(disk.lock, LOCK):
         raise Refused(f"state folder {deployment.state}: another synthesizer is using it")
     await patiently(lambda: set_up_topics(log, study), health)
     mark = await patiently(lambda: deployment.fingerprint(log), health)

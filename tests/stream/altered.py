@@ -1,7 +1,7 @@
 """The command line with one thing changed: `python -m tests.stream.altered ALTERATION COMMAND STUDY ...`.
 
 ALTERATION is `silent`, no noise at all; or one of POINTS, at which the process dies as by a power cut in the first period
-that it draws. With a `!` in front it dies there also while it publishes what an earlier process drew.
+that it draws; `POINT@N` in the Nth. With a `!` in front it dies there also while it publishes what an earlier process drew.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ class Fate:
     """Where this process dies."""
 
     def __init__(self, point: str) -> None:
-        self._point = point.removeprefix("!")
-        self._armed = point.startswith("!")
+        self._point, _, number = point.removeprefix("!").partition("@")
+        assert self._point in POINTS
+        self._to_draw = 0 if point.startswith("!") else int(number or 1)
 
     def drawn(self) -> None:
         """From now on what is published was drawn by this process."""
-        self._armed = True
+        self._to_draw -= 1
 
     def reach(self, point: str) -> None:
         """Die if it is here; nothing is flushed or closed."""
-        if self._armed and point == self._point:
+        if self._to_draw <= 0 and point == self._point:
             os._exit(DEAD)
 
 
@@ -122,7 +123,6 @@ class Mortal(Deployment):
 def main() -> None:
     alteration = sys.argv.pop(1)
     if alteration != "silent":
-        assert alteration.removeprefix("!") in POINTS
         Mortal.fate = Fate(alteration)
     # Where every command gets its deployment from.
     deployed.Deployment = Silent if alteration == "silent" else Mortal  # type: ignore[attr-defined]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-import msgpack
 import pytest
 
 from tests.stream.altered import DEAD, POINTS
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, random_symbols
-
-RELEASES = ("recent", "ever")
+from tests.stream.seen import check_seen_once
 
 
 def prepared(place: Place) -> None:
@@ -23,23 +19,6 @@ def prepared(place: Place) -> None:
 
 def dies(place: Place, point: str) -> None:
     assert place.start_altered(point, "synthesize").end().code == DEAD
-
-
-def check_seen_once(place: Place) -> None:
-    """What anybody ever saw of a column is one draw, and readers of what is committed see it once, in order."""
-    for release in RELEASES:
-        topic = place.topics.synthetic(release)
-        committed = [msgpack.unpackb(value) for value in place.values(topic)]
-        columns = [record for record in committed if record["type"] == "column"]
-        assert [column["period"] for column in columns] == list(range(1, place.recipe.horizon + 1))
-        assert set(draws_seen(place, topic).values()) == {1}
-    assert set(draws_seen(place, place.topics.ledger).values()) == {1}
-
-
-def draws_seen(place: Place, topic: str) -> Counter[tuple[str, int | None, str | None]]:
-    """How many versions an uncommitted reader finds of each record: by type, period and release."""
-    different = {value: msgpack.unpackb(value) for value in place.values(topic, committed=False)}
-    return Counter((record["type"], record.get("period"), record.get("release")) for record in different.values())
 
 
 @pytest.mark.parametrize("broker", BROKERS)

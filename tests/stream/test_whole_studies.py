@@ -187,7 +187,8 @@ def test_gatherers_come_and_go_and_nothing_is_counted_twice(new_place: NewPlace,
     letters = correspondence(place, seed=4)
 
     post(place, letters.of(1))
-    place.do("close", "--period", 1, "--wait")
+    place.do("close", "--period", 1)
+    synthesizer.says("period released period=1")
     second = place.start("gather", "--state", place.folder / "two")
     post(place, letters.of(2))
     place.do("close", "--period", 2)

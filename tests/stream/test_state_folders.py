@@ -1,0 +1,133 @@
+"""State folders that are old, lost, copied or used twice: refused, or restored, and no draw is ever made again unnoticed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from tests.stream.altered import DEAD
+from tests.stream.conftest import BROKERS, NewPlace
+from tests.stream.places import Place, random_symbols
+from tests.stream.programs import Program
+from tests.stream.seen import check_seen_once, everything_public
+
+
+def panel_of(place: Place) -> Path:
+    return place.write_panel(random_symbols("01", 200, place.recipe.horizon, seed=5))
+
+
+def complaint_of(program: Program) -> str:
+    """What a program says that refuses: one line."""
+    ended = program.end()
+    assert ended.code == 3, ended.complaint
+    (line,) = [line for line in ended.complaint.splitlines() if line.startswith("streamproc: ")]
+    return line
+
+
+def release(place: Place, panel: Path, period: int) -> None:
+    """Run all roles until this period is out."""
+    roles = place.start("run")
+    place.do("send", panel, "--period", period, "--close")
+    roles.says(f"period released period={period}")
+    assert roles.stop().code == 0
+
+
+def check_refused(place: Place, why: str) -> None:
+    """Starting is refused for this reason, and changes nothing."""
+    before = everything_public(place)
+    assert why in complaint_of(place.start("run"))
+    assert everything_public(place) == before
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_old_or_lost_state_is_refused_and_can_be_restored(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker)
+    panel = panel_of(place)
+    release(place, panel, 1)
+    old = shutil.copytree(place.state, place.folder / "old")
+    release(place, panel, 2)
+
+    shutil.rmtree(place.state)
+    old.rename(place.state)
+    check_refused(place, "the state folder is old: it ends at period 1, the ledger at 2")
+
+    shutil.rmtree(place.state)
+    check_refused(place, "the ledger ends at period 2, but the state folder holds nothing")
+
+    assert "as of period 2" in place.do("restore").out
+    again = place.call("restore")
+    assert again.code == 3
+    assert "holds a state already" in again.complaint
+
+    place.do("send", panel, "--close")
+    place.start("run", "--until-done").done()
+    check_seen_once(place)
+    place.do("verify")
+
+
+@pytest.mark.parametrize(("broker", "period"), [("embedded", 1), pytest.param("kafka", 2, marks=pytest.mark.kafka)])
+def test_a_lost_draw_that_was_announced_is_paid_for_twice_or_not_made_again(
+    new_place: NewPlace, broker: str, period: int
+) -> None:
+    place = new_place(broker, horizon=3)
+    place.do("send", panel_of(place), "--close")
+    assert place.start_altered(f"after-announce@{period}", "run").end().code == DEAD
+    shutil.rmtree(place.state)
+
+    check_refused(
+        place, f"the ledger ends at period {period - 1}, and the next was announced, but the state folder holds nothing"
+    )
+    refused = place.call("restore")
+    assert refused.code == 3
+    assert f"period {period} was announced" in refused.complaint
+    assert not (place.state / "synthesizer.state").exists()
+
+    place.do("restore", "--accept-cost")
+    place.start("run", "--until-done").done()
+    place.do("verify")
+    status = place.status()
+    assert status["rho_spent"] > status["rho"]
+    ledger = [msgpack.unpackb(value) for value in place.values(place.topics.ledger)]
+    abandoned = {record["period"]: len(record["abandoned"]) for record in ledger if record["type"] == "period"}
+    assert abandoned == {each: int(each == period) for each in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_two_synthesizers_with_copies_of_one_state_folder_publish_one_draw(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker)
+    place.start("gather")
+    place.do("send", panel_of(place), "--close")
+    assert place.start_altered("after-persist@2", "synthesize").end().code == DEAD
+    shutil.copytree(place.state, place.folder / "copy")
+
+    both = [place.start("synthesize"), place.start("synthesize", "--state", place.folder / "copy")]
+
+    assert sorted(program.end().code for program in both) == [0, 3]
+    check_seen_once(place)
+    place.do("verify")
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_second_synthesizer_fences_the_first(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker)
+    panel = panel_of(place)
+    gatherer, first = place.start("gather"), place.start("synthesize")
+    place.do("send", panel, "--period", 1, "--close")
+    first.says("period released period=1")
+    assert "another synthesizer is using it" in complaint_of(place.start("synthesize"))
+
+    shutil.copytree(place.state, place.folder / "copy")
+    second = place.start("synthesize", "--state", place.folder / "copy")
+    second.says("going on after what is released")
+    place.do("send", panel, "--close")
+
+    assert sorted((first.end().code, second.end().code)) == [0, 3]
+    assert "fenced" in first.log
+    gatherer.done()
+    check_seen_once(place)
+    verified = json.loads(place.do("verify", "--json").out)
+    assert verified == {"study": place.recipe.name, "verified": True, "periods": 4, "columns": 8}

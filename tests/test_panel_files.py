@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -116,7 +117,7 @@ def test_a_parquet_column_of_nulls_is_missing_throughout(tmp_path: Path, study: 
     [
         ([["zoe", "yan"], ["0", "1"], ["1", "quux"], ["0", "0"]], r"line 3, column 3 \(period 2\)"),
         ([["zoe", "yan"], [0, 1], [0, 5], [0, 0]], r"line 3, column 3 \(period 2\)"),
-        ([["zoe", "yan"], [0.0, 1.0], [0, 0], [0, 0]], "column 2: expected strings or integers, .* double"),
+        ([["zoe", "yan"], [0.5, 1.0], [0, 0], [0, 0]], "column 2: expected strings or integers, .* fractions"),
         ([["zoe", "yan"], [True, False], [0, 0], [0, 0]], "column 2: expected strings or integers, .* bool"),
         ([["zoe", None], ["0", "1"], ["0", "1"], ["0", "1"]], "line 3, column 1"),
         ([["zoe", ""], ["0", "1"], ["0", "1"], ["0", "1"]], "line 3, column 1"),
@@ -307,3 +308,16 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(tmp_path: Path, study: 
         files.read_panel(folder, study)
     with pytest.raises(InvalidInput, match="UTF-8, but byte 2"):
         read_study(written(tmp_path / "s.toml", b"ab\xff"))
+
+
+def test_integers_with_gaps_that_pandas_made_floats_are_symbols_again(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"individual": ["a", "b"], "1": [0.0, 1.0], "2": [None, 1.0], "3": [1.0, None]})
+    frame.to_parquet(tmp_path / "panel.parquet")
+    study = parse_study(PANEL_STUDY)
+
+    assert read_panel(tmp_path / "panel.parquet", study).symbols.tolist() == [[0, -1, 1], [1, 1, -1]]
+
+    frame["2"] = [0.5, 1.0]
+    frame.to_parquet(tmp_path / "panel.parquet")
+    with pytest.raises(PanelFileError, match="column 3: .* fractions"):
+        read_panel(tmp_path / "panel.parquet", study)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 study_argument = click.argument("study_path", metavar="STUDY", type=click.Path(path_type=Path))
 """The study file, as a Path; `read_study` refuses one that cannot be read."""
 
 panel_argument = click.argument("panel_path", metavar="PANEL", type=click.Path(path_type=Path))
 """A panel file, as a Path."""
+
+_unused = (
+    click.option("--broker", expose_value=False, hidden=True),
+    click.option("--state", expose_value=False, hidden=True),
+)
+
+
+def without_deployment(command: Command) -> Command:
+    """Accept --broker and --state, which every command takes, in one that uses neither."""
+    for option in _unused:
+        command = option(command)
+    return command
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 

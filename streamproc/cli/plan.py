@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.options import json_option, study_argument
+from streamproc.cli.options import json_option, study_argument, without_deployment
 from streamproc.cli.plan_plot import check_plot_path, write_plot
 from streamproc.cli.plan_table import show_plan
 from streamproc.errors import StudyError
-from streamproc.planning import plan_study, plan_to_dict
+from streamproc.planning import ASSUMED_PEOPLE, plan_study, plan_to_dict
 from streamproc.ports.files import read_study
 from streamproc.ports.roster import read_roster
 from streamproc.study import Study
@@ -41,6 +41,7 @@ releases          {NAME: {
 
 
 @click.command(epilog=_JSON_NAMES)
+@without_deployment
 @study_argument
 @json_option
 @click.option("--plot", "plot_path", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: .png, .svg or .pdf.")
@@ -65,11 +66,11 @@ def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool)
 
 
 def _people(study: Study, folder: Path) -> int:
-    """`n`: the ids in the roster, which is relative to the study file; where there is none yet, the size expected."""
+    """`n`: the ids in the roster, which is relative to the study file; else the size expected, or assumed."""
     roster, size = study.population.roster, study.population.size
     if roster is not None and (folder / roster).exists():
         return len(read_roster(folder / roster))
-    if size is None:
-        got = "nothing" if roster is None else f"nothing, and there is no roster {roster}"
+    if size is None and roster is not None:
+        got = f"nothing, and there is no roster {roster}"
         raise StudyError("population.size", got, "the number of people expected, which a plan needs")
-    return size
+    return ASSUMED_PEOPLE if size is None else size

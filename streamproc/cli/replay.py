@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.options import json_option, panel_argument, seed_option, study_argument
+from streamproc.cli.options import json_option, panel_argument, seed_option, study_argument, without_deployment
 from streamproc.cli.progress import progress
 from streamproc.cli.replay_report import show_report
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
@@ -29,6 +29,7 @@ MAX_RUNS = 1_000_000
 @click.command()
 @study_argument
 @panel_argument
+@without_deployment
 @click.option(
     "--out", "folder", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder for the results."
 )
@@ -62,7 +63,7 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
     else:
         replayed, scores = _repeated(study, promised, tallies, seed, runs, folder)
     summary = summary_of(replayed)
-    written = write_results(folder, replayed.panels, summary)
+    written = write_results(folder, replayed.panels, summary, repeated=runs is not None)
     if as_json:
         click.echo(json_text(summary), nl=False)
     else:

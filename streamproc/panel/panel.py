@@ -33,7 +33,7 @@ class Answer:
     """Standard error of the unclamped estimate."""
     low: float
     high: float
-    """The interval covers the truth with probability at least `level`."""
+    """The interval covers the truth with probability `level`, as nearly as docs/privacy.md says."""
     level: float
 
 

@@ -1,6 +1,7 @@
 """Before any data: what a study will cost, how accurate it will be, and what else it could have been. Pure."""
 
 from streamproc.planning.document import plan_to_dict
+from streamproc.planning.remarks import ASSUMED_PEOPLE
 from streamproc.planning.spending import quarters
 from streamproc.planning.study import plan_study
 from streamproc.planning.values import (
@@ -17,6 +18,7 @@ from streamproc.planning.values import (
 )
 
 __all__ = [
+    "ASSUMED_PEOPLE",
     "Alternative",
     "CounterAlternative",
     "ExpectedError",

@@ -10,6 +10,9 @@ from streamproc.study import Study, WindowRelease
 from streamproc.synth.contract import WindowContract
 from streamproc.synth.padding import padding
 
+ASSUMED_PEOPLE = 10_000
+"""How many people a plan is made for where the study does not say how many it expects."""
+
 WIDE_POINTS = 10.0
 """Half-width of a 95% interval, in percentage points, above which an answer says little."""
 
@@ -27,6 +30,9 @@ def notes(study: Study, n: int, *, compared: bool) -> Iterator[Remark]:
     if study.population.roster is None:
         message = "without a roster, who takes part is whoever reports in period 1, and that is not protected"
         yield Remark("no_roster", None, message)
+        if study.population.size is None:
+            message = f"population.size is not given, so {n:,} people are assumed; errors in people hold for any number"
+            yield Remark("people_assumed", None, message)
     elif study.population.size not in (None, n):
         message = f"the roster has {n:,} people, not population.size = {study.population.size:,}; the roster counts"
         yield Remark("roster_differs_from_size", None, message)

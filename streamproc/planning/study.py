@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamproc.panel.packing import bits_for
 from streamproc.planning.alternatives import alternatives
 from streamproc.planning.queries import query_plans
 from streamproc.planning.remarks import notes, warnings
@@ -58,5 +59,5 @@ def _noise(contract: Contract) -> float:
 def _memory(contract: Contract) -> Memory:
     rows = contract.expected_rows if isinstance(contract, WindowContract) else contract.n
     code = narrowest(contract.mechanism.bins) if isinstance(contract, WindowContract) else np.uint16
-    bits = next(bits for bits in (1, 2, 4, 8) if len(contract.alphabet) <= 1 << bits)
+    bits = bits_for(len(contract.alphabet))
     return Memory(rows, np.dtype(code).itemsize, -(-rows * bits // 8))

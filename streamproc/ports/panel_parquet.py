@@ -76,6 +76,11 @@ def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if pa.types.is_floating(kind):  # what integers with gaps become on their way through pandas
+        column = pa.compute.if_else(pa.compute.is_nan(column), None, column)
+        if pa.compute.all(pa.compute.equal(pa.compute.round(column), column)).as_py() is False:
+            refuse(path, f"column {place + 1}: expected strings or integers, but it holds fractions")
+        column, kind = column.cast(pa.int64()), pa.int64()
     if not any(fits(kind) for fits in (*texts, pa.types.is_integer, pa.types.is_null)):
         refuse(path, f"column {place + 1}: expected strings or integers, but its type is {kind}")
     return column.cast(pa.string())

@@ -40,9 +40,11 @@ def results_folder(folder: Path, releases: Collection[str], inputs: Collection[P
         raise InvalidInput(f"{display(folder)}: expected a folder to write to: {why}") from None
 
 
-def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary) -> list[Path]:
+def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *, repeated: bool) -> list[Path]:
     """Write every release, then the summary; each appears whole or not at all. Where they are, in that order."""
     paths = []
+    if not repeated:
+        (folder / ERRORS).unlink(missing_ok=True)  # of an earlier run: it would be taken for this one's
     for name, panel in panels.items():
         paths.append(folder / _release_file(name))
         write_release_csv(paths[-1], np.stack(panel.columns, axis=1), panel.contract.alphabet)

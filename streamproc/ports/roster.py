@@ -11,15 +11,15 @@ from streamproc.wire.reports import MAX_ID
 def read_roster(path: Path) -> tuple[str, ...]:
     """The ids in a roster file, one a line; empty lines are skipped. A message names the line, never the id."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise InvalidInput(f"roster {path}: is not UTF-8 text") from None
     except OSError as error:
         raise InvalidInput(f"roster {path}: cannot be read: {error.strerror}") from None
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
-        individual = line.strip()
-        if not individual:
+        individual = line.removesuffix("\r")
+        if not individual.strip():
             continue
         if len(individual) > MAX_ID:
             raise InvalidInput(f"roster {path}: line {number}: an id has at most {MAX_ID} characters")

@@ -8,6 +8,9 @@ from fractions import Fraction
 from typing import ClassVar, Literal, get_args
 
 from streamproc.errors import StudyError
+from streamproc.privacy.counters import CounterName
+from streamproc.privacy.cumulative import Allocation
+from streamproc.privacy.window import Measure
 from streamproc.study.checks import (
     check_choice,
     check_name,
@@ -17,10 +20,6 @@ from streamproc.study.checks import (
     check_whole,
     shown,
 )
-
-Measure = Literal["contrast", "histogram"]
-CounterName = Literal["sqrt", "tree", "honaker"]
-Allocation = Literal["equal-max", "cubic"]
 
 MAX_HORIZON = 10_000
 """Periods of a study."""

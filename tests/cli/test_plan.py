@@ -199,11 +199,12 @@ def test_the_people_of_histogram_are_only_expected(plan: Any) -> None:
     assert release["n_star_expected"] == 23_374 + 8 * release["n_pad"]
 
 
-def test_a_study_without_a_size_is_refused_in_one_line(plan: Any) -> None:
-    code, out, complaint = plan(change=("size = 23374", ""))
+def test_a_study_without_a_size_is_planned_for_an_assumed_number_of_people(plan: Any) -> None:
+    code, out, complaint = plan("--json", change=("size = 23374", ""))
 
-    assert (code, out, complaint.count("\n")) == (2, "", 1)
-    assert "population.size" in complaint
+    document = json.loads(out)
+    assert (code, complaint, document["n"]) == (0, "", 10_000)
+    assert any("population.size" in note["message"] for note in document["notes"])
 
 
 def test_without_a_size_the_ids_in_the_roster_are_counted(plan: Any, folder: Path) -> None:

@@ -339,8 +339,9 @@ def test_a_comfortable_study_has_no_warnings() -> None:
 def test_without_a_roster_the_plan_says_who_is_not_protected() -> None:
     plan = plan_study(study(quarterly(), roster=None), N)
 
-    assert [note.code for note in plan.notes] == ["no_roster"]
+    assert [note.code for note in plan.notes] == ["no_roster", "people_assumed"]
     assert "period 1" in plan.notes[0].message
+    assert f"{N:,}" in plan.notes[1].message
 
 
 def test_a_roster_of_another_size_than_expected_is_noted() -> None:

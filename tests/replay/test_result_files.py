@@ -18,7 +18,7 @@ def test_a_release_without_synthetic_people_is_a_header(tmp_path: Path) -> None:
     contract = contracts(parse_study(PANEL_STUDY), 2, insecure=True)["pairs"]
     nobody = Panel(contract, (np.zeros(0, dtype=np.uint8),) * 3)
 
-    paths = write_results(tmp_path, {"pairs": nobody}, summarised(STUDY))
+    paths = write_results(tmp_path, {"pairs": nobody}, summarised(STUDY), repeated=False)
 
     assert [path.name for path in paths] == ["pairs.csv", "summary.json"]
     assert (tmp_path / "pairs.csv").read_text() == "synthetic,1,2,3\n"

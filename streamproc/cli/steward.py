@@ -91,6 +91,9 @@ def send(
     if last > study.horizon:
         raise InvalidInput(f"--{'period' if period else 'through'} {last}: the study has periods 1..{study.horizon}")
     panel = read_panel(panel_path, study)
+    absent = int((panel.symbols[:, 0] == MISSING).sum())
+    if absent and study.population.roster is None:
+        click.echo(f"{absent} people have no report in period 1: without a roster they are not in the study", err=True)
 
     async def work() -> None:
         async with deployment.connect() as log:

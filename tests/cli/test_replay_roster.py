@@ -43,7 +43,8 @@ def test_whoever_is_on_the_roster_but_not_in_the_panel_never_reported(folder: Pa
 
     summary = json.loads((folder / "out" / "summary.json").read_text())
     release = summary["releases"]["now"]
-    people = {p["period"]: {label: count - release["n_pad"] for label, count in p["bins"].items()} for p in release["periods"]}
+    pad = release["n_pad"]
+    people = {p["period"]: {label: count - pad for label, count in p["bins"].items()} for p in release["periods"]}
     assert ended.code == 0
     assert summary["n"] == 3
     # With a budget of 1000 the noise is practically always zero; a false alarm has a probability below 1e-9.

@@ -134,9 +134,9 @@ class Synthesizer:
             await transactor.close()
 
     async def _look_and_decide(self) -> tuple[Stored | None, Seen, Move]:
-        stored = await self._ports.offload(read_stored, self._ports.disk, self._fingerprint)
         seen = await look(self._ports.log, self._study)
         check_same_study(seen, self._study, self._fingerprint, insecure=self._ports.entropy.insecure)
+        stored = await self._ports.offload(read_stored, self._ports.disk, self._fingerprint)
         self._period = seen.ledger.period if seen.ledger else Period(0)
         return stored, seen, decide(on_disk(self._ports.disk, stored), seen.in_ledger, used=seen.used)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ from streamproc.wire.topics import Topics
 ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
 
 LOCK = "synthesizer.lock"
-"""In the state folder: whoever holds it is the only one to change the synthesizer's state there."""
+"""In the state folder."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,17 @@ class Deployment:
     def disk(self) -> FolderDisk:
         """The state folder."""
         return FolderDisk(self.state)
+
+    @contextmanager
+    def locked_disk(self) -> Iterator[FolderDisk]:
+        """The state folder, as the only one who may change the synthesizer's state in it."""
+        disk = self.disk()
+        if not disk.lock(LOCK):
+            raise Refused(f"state folder {self.state}: another synthesizer is using it")
+        try:
+            yield disk
+        finally:
+            disk.unlock(LOCK)
 
     def entropy(self) -> Entropy:
         """Real noise, or a seed's."""

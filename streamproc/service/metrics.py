@@ -79,9 +79,8 @@ class OperatorMetrics:
         self.people = Gauge("streamproc_people", "Rows in the gatherer's state", ["partition"], registry=registry)
         self.settled = Gauge("streamproc_period_settled", "Last period settled", ["partition"], registry=registry)
         self.state_bytes = Gauge("streamproc_state_bytes", "Size of the last checkpoint", ["role"], registry=registry)
-        self.step_seconds = Histogram("streamproc_step_seconds", "Time to draw and persist one period", registry=registry)
-        self.publish_seconds = Histogram(
-            "streamproc_publish_seconds", "Time to announce and publish one period", registry=registry
+        self.release_seconds = Histogram(
+            "streamproc_release_seconds", "Time from a period's last tally to its release", registry=registry
         )
         self.watermark = Gauge("streamproc_watermark", "Last period tallied by every partition", registry=registry)
         self.fenced = Counter("streamproc_fenced", "Times the synthesizer was fenced", registry=registry)

@@ -12,7 +12,7 @@ from streamproc.errors import Refused
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import Log
 from streamproc.privacy.quantities import Period
-from streamproc.service.deployment import LOCK, Deployment
+from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy, measurements_of
 from streamproc.study import Study
 from streamproc.synth.contract import contracts
@@ -21,13 +21,8 @@ from streamproc.wire.chain import VerifiedLedger
 
 async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
     """Rebuild the synthesizer's state folder; answers with the period it stands at."""
-    disk = deployment.disk()
-    if not await asyncio.to_thread(disk.lock, LOCK):
-        raise Refused(f"state folder {deployment.state}: a synthesizer is using it; nothing needs to be restored")
-    try:
+    with deployment.locked_disk() as disk:
         return await _restore(deployment, disk, accept_cost=accept_cost)
-    finally:
-        disk.unlock(LOCK)
 
 
 async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: bool) -> Period:

@@ -12,7 +12,6 @@ from typing import TypeVar
 from streamproc.actor.schedule import Scheduler
 from streamproc.actor.synthesizer import Ports as SynthesizerPorts
 from streamproc.actor.synthesizer import Synthesizer
-from streamproc.errors import Refused
 from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
 from streamproc.ports.clock import SystemClock
@@ -21,7 +20,7 @@ from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, Ou
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import IntArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.deployment import LOCK, Deployment
+from streamproc.service.deployment import Deployment
 from streamproc.service.logs import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 from streamproc.service.public import PublicStudy
@@ -48,7 +47,7 @@ class Health:
         """Whether the process does its work; False while it waits for the broker."""
         self._study = deployment.study
         self._since = time.monotonic()
-        """When the synthesizer last began to do something."""
+        """When the synthesizer last looked for tallies, or released a period."""
         self.recorded(None)
 
     def recorded(self, ledger: VerifiedLedger | None) -> None:
@@ -74,7 +73,6 @@ class Health:
     def persisted(self, period: Period, size: int) -> None:
         """A draw is durable."""
         self.operator.state_bytes.labels("synthesizer").set(size)
-        self.operator.step_seconds.observe(self._passed())
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         """A period is published, or was found to be when the process started."""
@@ -85,7 +83,8 @@ class Health:
         if steps is None:
             event("going on after what is released", period=period)
             return
-        self.operator.publish_seconds.observe(self._passed())
+        before, self._since = self._since, time.monotonic()
+        self.operator.release_seconds.observe(self._since - before)
         epsilon = epsilon_of_rho(synthesis.spent, self._study.privacy.delta)
         event("period released", period=period, rho_spent=synthesis.spent, epsilon_spent=epsilon)
 
@@ -121,11 +120,6 @@ class Health:
         """A gatherer's state is durable."""
         self.operator.state_bytes.labels(f"gather-{partition}").set(size)
 
-    def _passed(self) -> float:
-        """Seconds since this was asked last, or since the synthesizer had nothing to do."""
-        before, self._since = self._since, time.monotonic()
-        return self._since - before
-
 
 def _released_counts(contract: Contract, state: State) -> IntArray | None:
     """What the last column of a release shows; None before its first."""
@@ -137,28 +131,25 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
 
 async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
-    study, clock, disk = deployment.study, SystemClock(), deployment.disk()
-    if not await asyncio.to_thread(disk.lock, LOCK):
-        raise Refused(f"state folder {deployment.state}: another synthesizer is using it")
-    await patiently(lambda: set_up_topics(log, study), health)
-    mark = await patiently(lambda: deployment.fingerprint(log), health)
-    ports = SynthesizerPorts(log, disk, deployment.entropy(), clock)
-    health.ready = True
-    async with asyncio.TaskGroup() as group:
-        beside = [group.create_task(_follow_ledger(deployment, log, health))]
-        if study.schedule is not None:
-            scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
-            beside.append(group.create_task(patiently(scheduler.run, health)))
-        await Synthesizer(study, mark, ports, health).run()
-        for task in beside:
-            task.cancel()
+    study, clock = deployment.study, SystemClock()
+    with deployment.locked_disk() as disk:
+        await patiently(lambda: set_up_topics(log, study), health)
+        mark = await patiently(lambda: deployment.fingerprint(log), health)
+        ports = SynthesizerPorts(log, disk, deployment.entropy(), clock)
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(_follow_ledger(deployment, log, health))]
+            if study.schedule is not None:
+                scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
+                beside.append(group.create_task(patiently(scheduler.run, health)))
+            await Synthesizer(study, mark, ports, health).run()
+            for task in beside:
+                task.cancel()
 
 
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
     """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released."""
     study, topics = deployment.study, deployment.topics
     await patiently(lambda: set_up_topics(log, study), health)
-    health.ready = True
     disk = deployment.disk()
     async with asyncio.TaskGroup() as group:
         if pinned:

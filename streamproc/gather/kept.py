@@ -17,7 +17,7 @@ NOTHING = np.uint8(255)
 BEYOND = np.iinfo(np.int64).max
 """In place of an offset where there is no report: no cut reaches it."""
 
-_REPORT = np.dtype([("row", np.int64), ("symbol", np.uint8), ("offset", np.int64)])
+_REPORT = np.dtype([("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
 
 
 class ByRow:
@@ -70,7 +70,7 @@ class InOrder:
     @property
     def rows(self) -> IntArray:
         """Of each report."""
-        return self._room["row"][: self._used]
+        return self._room["row"][: self._used].astype(np.int64)
 
     @property
     def symbols(self) -> Symbols:
@@ -86,10 +86,11 @@ class InOrder:
         """Reports that come after those that are here."""
         start, self._used = self._used, self._used + len(rows)
         if self._used > len(self._room):
-            more = np.empty(max(self._used, 2 * len(self._room)), dtype=_REPORT)
+            more = np.empty(max(self._used, len(self._room) * 5 // 4), dtype=_REPORT)
             more[:start] = self._room[:start]
             self._room = more
-        self.rows[start:], self.symbols[start:], self.offsets[start:] = rows, symbols, offsets
+        new = self._room[start : self._used]
+        new["row"], new["symbol"], new["offset"] = rows, symbols, offsets
 
     def take_below(self, offset: int) -> InOrder:
         """Those below the offset, which are here no longer."""
@@ -106,5 +107,5 @@ class InOrder:
         strangers = self.offsets[~stays]
         self._room = self._room[: self._used][stays]
         self._used = len(self._room)
-        self.rows[:] = (np.cumsum(members) - 1)[self.rows]
+        self._room["row"] = (np.cumsum(members) - 1)[self.rows]
         return strangers

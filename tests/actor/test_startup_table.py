@@ -28,7 +28,6 @@ def ledger(period: int, digest: bytes, *intents: bytes) -> InLedger:
         pytest.param(disk(2, TWO, ONE), ledger(2, TWO), Move.SETTLE, id="published, not settled"),
         pytest.param(disk(3, THREE, TWO), ledger(2, TWO), Move.PUBLISH, id="drawn, not announced"),
         pytest.param(disk(3, THREE, TWO), ledger(2, TWO, THREE), Move.PUBLISH, id="drawn and announced"),
-        pytest.param(disk(3, THREE, TWO), ledger(2, TWO, THREE, OTHER), Move.PUBLISH, id="the first intent binds"),
         pytest.param(disk(1, ONE, ZERO), ledger(0, ZERO, ONE), Move.PUBLISH, id="the first period"),
         pytest.param(
             disk(2, TWO, ONE, settled=True, abandoned=(OTHER,)), ledger(2, TWO, OTHER), Move.GO_ON, id="an accepted loss"
@@ -63,6 +62,7 @@ def test_what_fits_together_goes_on(on_disk: OnDisk | None, in_ledger: InLedger 
         pytest.param(disk(3, THREE, OTHER), ledger(2, TWO), "different histories", id="another chain"),
         pytest.param(disk(3, THREE, TWO), ledger(2, TWO, OTHER), "announced with another draw", id="another's intent"),
         pytest.param(disk(3, THREE, TWO), ledger(2, TWO, OTHER, THREE), "with another draw", id="theirs was first"),
+        pytest.param(disk(3, THREE, TWO), ledger(2, TWO, THREE, OTHER), "or with both", id="ours was given up for theirs"),
         pytest.param(disk(2, TWO, ONE, settled=True), ledger(2, TWO, THREE), "its draw is not in", id="intent without draw"),
         pytest.param(
             disk(2, TWO, ONE, abandoned=(OTHER,)), ledger(2, TWO, OTHER, THREE), "its draw is not in", id="one loss too many"

@@ -24,6 +24,11 @@ class Moment:
     call: str
     topic: str | None = None
 
+    @property
+    def changes(self) -> bool:
+        """Whether the call has an effect on the log or the disk."""
+        return self.call in ("fence", "begin", "send", "commit", "abort", "append", "append_many", "disk.write")
+
     def __str__(self) -> str:
         return f"{self.when} {self.call}" + (f" {self.topic}" if self.topic else "")
 

@@ -69,7 +69,9 @@ def decide(disk: OnDisk | None, ledger: InLedger | None, *, used: tuple[str, ...
     if disk.period == ledger.period and disk.digest == ledger.digest and binding is None:
         return Move.GO_ON if disk.settled else Move.SETTLE
     next_up = disk.period == ledger.period + 1 and not disk.settled and disk.previous == ledger.digest
-    if next_up and binding in (None, disk.digest):
+    # Another draw announced after ours is that of a restored folder which gave ours up: to publish ours now would leave the
+    # other, which may have been seen, unpaid for.
+    if next_up and set(ledger.intents) - set(disk.abandoned) <= {disk.digest}:
         return Move.PUBLISH
     raise Refused(f"{_difference(disk, ledger)}; {HOW_TO_RESTORE}")
 
@@ -82,5 +84,5 @@ def _difference(disk: OnDisk, ledger: InLedger) -> str:
     if disk.period == ledger.period and disk.digest == ledger.digest:
         return f"period {ledger.period + 1} was announced, but its draw is not in the state folder"
     if disk.period == ledger.period + 1 and disk.previous == ledger.digest:
-        return f"period {disk.period} was announced with another draw than the one in the state folder"
+        return f"period {disk.period} was announced with another draw than the one in the state folder, or with both"
     return f"the state folder and the ledger hold different histories up to period {min(disk.period, ledger.period)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
-from streamproc.ports.control import ControlFollower, append_cut
+from streamproc.ports.control import ControlFollower, append_cut, check_counts
 from streamproc.ports.log import Log
 from streamproc.privacy.quantities import Period
 from streamproc.study import Schedule, Study
@@ -23,17 +23,21 @@ class Scheduler:
         self._log = log
         self._clock = clock
         self._catch_up = catch_up
+        self._began = False
+        """Whether it has seen that the study's first cut was not overdue when it started."""
 
     async def run(self) -> None:
-        """Close every period when it is due; returns after `T`."""
+        """Close every period when it is due; returns after `T`. May be run again after an error."""
         control = await ControlFollower.open(self._log, self._study)
         try:
             await self._read_all(control)
-            if control.sequence.period == 0 and self._overdue(Period(0)) and not self._catch_up:
+            overdue = control.sequence.period == 0 and self._overdue(Period(0))
+            if overdue and not self._began and not self._catch_up:
                 raise Refused(
                     f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
                     "set a later start, or close what was missed with --catch-up"
                 )
+            self._began = True
             while control.sequence.period < self._study.horizon:
                 await self._close_what_is_due(control)
         finally:
@@ -47,11 +51,14 @@ class Scheduler:
                 f"schedule: periods {first}..{first + overdue - 1} ended and nobody closed them, so they lie together; "
                 "start with --catch-up to close them all now"
             )
-        if overdue:
-            await append_cut(self._log, self._study, Period(control.sequence.period + 1))
-        else:
+        if not overdue:
             await self._clock.sleep(self._until_next(control.sequence.period))
+            await self._read_all(control)
+            return
+        period = Period(control.sequence.period + 1)
+        await append_cut(self._log, self._study, period)
         await self._read_all(control)
+        check_counts(control, period)
 
     async def _read_all(self, control: ControlFollower) -> None:
         await control.catch_up(await self._log.stable_offset(Topics(self._study.name).control, 0))

@@ -9,7 +9,7 @@ import click
 from streamproc.cli.deployed import on_deployment, run_once, timeout_option
 from streamproc.cli.options import panel_argument
 from streamproc.errors import InvalidInput
-from streamproc.ports.control import ControlFollower, append_cut
+from streamproc.ports.control import ControlFollower, append_cut, check_counts
 from streamproc.ports.files import read_panel
 from streamproc.ports.log import Log
 from streamproc.ports.topic_setup import set_up_topics
@@ -44,20 +44,17 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
 
 async def close_period(deployment: Deployment, log: Log, period: Period) -> None:
     """Append the cut unless it is there; refuse one that is not the next."""
-    closed = await closed_period(deployment, log)
-    if period <= closed:
-        return
-    if period > closed + 1:
-        raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
-    await append_cut(log, deployment.study, period)
-
-
-async def closed_period(deployment: Deployment, log: Log) -> Period:
-    """The last period closed so far."""
     control = await ControlFollower.open(log, deployment.study)
     try:
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
-        return control.sequence.period
+        closed = control.sequence.period
+        if period <= closed:
+            return
+        if period > closed + 1:
+            raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
+        await append_cut(log, deployment.study, period)
+        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
+        check_counts(control, period)
     finally:
         await control.close()
 

@@ -74,3 +74,12 @@ async def append_cut(log: Log, study: Study, period: Period) -> None:
     topics = Topics(study.name)
     ends = [await log.end_offset(topics.reports, partition) for partition in range(study.broker.partitions)]
     await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())
+
+
+def check_counts(control: ControlFollower, period: Period) -> None:
+    """After a cut was appended and read again: whether the period is closed by it, or by somebody else's before it."""
+    if control.sequence.period < period:
+        raise Refused(
+            f"period {period}: its cut does not count, because the reports topic ends before the period before did; it must "
+            "be kept for ever, and never be created anew"
+        )

@@ -80,6 +80,39 @@ def test_a_new_study_whose_first_cut_is_overdue_is_refused() -> None:
     in_virtual_time(run())
 
 
+def test_a_first_cut_that_failed_is_made_up_for_when_the_schedule_is_run_again() -> None:
+    async def run() -> None:
+        world = await scheduled()
+        same = scheduler(world)
+        failed = asyncio.create_task(same.run())
+        await world.clock.sleep(3600)
+        failed.cancel()
+        world.clock.jump(timedelta(minutes=6))
+        running = asyncio.create_task(same.run())
+        await world.clock.sleep(1)
+        assert closed(world) == [1]
+        running.cancel()
+
+    in_virtual_time(run())
+
+
+def test_a_cut_that_cannot_count_is_appended_once() -> None:
+    async def run() -> None:
+        world = await scheduled()
+        reports = world.topics.reports
+        await world.log.append(reports, 1, b"a report")
+        await world.close_period(1)
+        settings = await world.log.settings_of(reports)
+        await world.log.delete_topic(reports)
+        await world.log.create_topic(reports, settings)
+        before = len(world.committed(world.topics.control))
+        with pytest.raises(Refused, match="period 2: its cut does not count"):
+            await scheduler(world).run()
+        assert len(world.committed(world.topics.control)) == before + 1
+
+    in_virtual_time(run())
+
+
 def test_more_than_one_missed_cut_is_refused_without_being_asked_for() -> None:
     async def run() -> None:
         world = await scheduled()

@@ -14,6 +14,7 @@ from rich.table import Table
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import on_deployment, run_once, run_until_told, timeout_option
 from streamproc.cli.options import json_option
+from streamproc.errors import Refused
 from streamproc.ports.files import write_release_csv
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.results import results_folder, write_json
@@ -26,19 +27,29 @@ from streamproc.synth.contract import WindowContract, release_budgets
 from streamproc.wire.chain import VerifiedLedger
 
 
-async def _public(deployment: Deployment) -> tuple[PublicStudy, int | None]:
+async def _public(deployment: Deployment) -> PublicStudy:
+    """Everything public."""
+    async with deployment.connect() as log:
+        return await _all_of(log, deployment)
+
+
+async def _public_and_watermark(deployment: Deployment) -> tuple[PublicStudy, int | None]:
     """Everything public, and the watermark if we may know it."""
     async with deployment.connect() as log:
-        public = PublicStudy(log, deployment.study)
-        try:
-            await public.catch_up()
-            return public, await _watermark(deployment, log)
-        finally:
-            await public.close()
+        return await _all_of(log, deployment), await _watermark(deployment, log)
+
+
+async def _all_of(log: Log, deployment: Deployment) -> PublicStudy:
+    public = PublicStudy(log, deployment.study)
+    try:
+        await public.catch_up()
+        return public
+    finally:
+        await public.close()
 
 
 async def _watermark(deployment: Deployment, log: Log) -> int | None:
-    """The last period every partition has tallied; None for who may not read the tallies."""
+    """The last period every partition has tallied; None for who may not read the tallies, or if they make no sense."""
     try:
         there = await log.topics()
         if deployment.topics.tallies not in there:
@@ -54,7 +65,8 @@ async def _watermark(deployment: Deployment, log: Log) -> int | None:
             await inbox.close()
     except NoSuchTopic:
         return 0
-    except NotAllowed:
+    except (NotAllowed, Refused):
+        # What is wrong with tallies is the synthesizer's to say; what is released stands.
         return None
 
 
@@ -96,7 +108,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
 @json_option
 def status(deployment: Deployment, *, as_json: bool) -> None:
     """How far a study is and what it has spent."""
-    public, watermark = run_once(deployment, _public(deployment))
+    public, watermark = run_once(deployment, _public_and_watermark(deployment))
     found = status_of(deployment, public, watermark)
     if as_json:
         click.echo(json.dumps(found))
@@ -151,7 +163,7 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
 def pull(deployment: Deployment, *, folder: Path) -> None:
     """The releases so far as files, and ledger.json."""
-    public, _ = run_once(deployment, _public(deployment), waits=True)
+    public = run_once(deployment, _public(deployment), waits=True)
     results_folder(folder, [release.name for release in deployment.study.releases], ())
     for release in deployment.study.releases:
         panel = public.panel(release.name)
@@ -200,7 +212,7 @@ def ledger_to_dict(ledger: VerifiedLedger | None) -> dict[str, Any]:
 @json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
     """Walk the ledger's chain and recompute every digest."""
-    public, _ = run_once(deployment, _public(deployment), waits=True)
+    public = run_once(deployment, _public(deployment), waits=True)
     public.check_complete()
     columns = sum(len(public.columns(release.name)) for release in deployment.study.releases)
     found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns}

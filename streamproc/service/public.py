@@ -49,9 +49,11 @@ class Followed:
             return self._topic not in await self._log.topics()
         return self._reader.position >= await self._log.stable_offset(self._topic, 0)
 
-    async def is_settled(self) -> bool:
-        """Whether no transaction is open on it."""
-        return await self._log.stable_offset(self._topic, 0) == await self._log.end_offset(self._topic, 0)
+    async def reached_end(self) -> bool:
+        """Whether everything has been read, and no transaction is open on it."""
+        if self._reader is None:
+            return self._topic not in await self._log.topics()
+        return self._reader.position >= await self._log.end_offset(self._topic, 0)
 
     async def close(self) -> None:
         """Stop reading."""
@@ -127,12 +129,13 @@ class PublicStudy:
         """Take in everything that is there now.
 
         A transaction ends in one topic after the other, so a column may be seen before its ledger record: that is awaited.
+        It lies below where the ledger ends once the column is seen.
         """
         while True:
             await self.poll(timeout=0.0)
             topics = [self._ledger, *(release.topic for release in self._releases.values())]
             if all([await topic.reached() for topic in topics]):
-                if self._surplus() is None or await self._ledger.is_settled():
+                if self._surplus() is None or await self._ledger.reached_end():
                     return
                 await asyncio.sleep(0.05)
 
@@ -185,6 +188,9 @@ class PublicStudy:
                 raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
             if release.contract is not None:
                 self._check_contract(release.contract)
+        over = self.ledger is not None and self.period == self.study.horizon and self.ledger.intents
+        if over or self._walker.has_begun:
+            raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
         surplus = self._surplus()
         if surplus is not None:
             known = self._promised(surplus)

@@ -95,6 +95,11 @@ class LedgerWalker:
         return VerifiedLedger(self._study, periods, dict(self._measurements), self._head, intents)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether measurements came whose period record has not: both are committed together."""
+        return bool(self._open)
+
+    @property
     def _next(self) -> Period:
         return Period(len(self._periods) + 1)
 

@@ -60,7 +60,8 @@ class KafkaBroker:
         if not properties.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
-            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            # Not with a dash at its beginning: it would be taken for an option.
+            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
             self._java("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(properties))
         with (self.folder / "broker.log").open("ab") as log:
             # Not this process's session: a Ctrl-C of the tests is not the broker's.

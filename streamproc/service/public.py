@@ -128,14 +128,14 @@ class PublicStudy:
     async def catch_up(self) -> None:
         """Take in everything that is there now.
 
-        A transaction ends in one topic after the other, so a column may be seen before its ledger record: that is awaited.
-        It lies below where the ledger ends once the column is seen.
+        A transaction ends in one topic after the other, so a column may be seen before its ledger record, or that before the
+        column: the other is awaited. It lies below where its topic ends once the one is seen.
         """
         while True:
             await self.poll(timeout=0.0)
             topics = [self._ledger, *(release.topic for release in self._releases.values())]
             if all([await topic.reached() for topic in topics]):
-                if self._surplus() is None or await self._ledger.reached_end():
+                if self._agrees() or all([await topic.reached_end() for topic in topics]):
                     return
                 await asyncio.sleep(0.05)
 
@@ -188,9 +188,6 @@ class PublicStudy:
                 raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
             if release.contract is not None:
                 self._check_contract(release.contract)
-        over = self.ledger is not None and self.period == self.study.horizon and self.ledger.intents
-        if over or self._walker.has_begun:
-            raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
         surplus = self._surplus()
         if surplus is not None:
             known = self._promised(surplus)
@@ -205,6 +202,11 @@ class PublicStudy:
 
     def _promised(self, name: str) -> int:
         return len(self.ledger.column_digests(name)) if self.ledger else 0
+
+    def _agrees(self) -> bool:
+        """Whether every column of the ledger has been read, and nothing else."""
+        whole = all(len(release.columns) >= self._promised(name) for name, release in self._releases.items())
+        return whole and self._surplus() is None
 
     def _surplus(self) -> str | None:
         """A release of whose topic the ledger does not know everything."""

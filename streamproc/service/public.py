@@ -188,6 +188,9 @@ class PublicStudy:
                 raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
             if release.contract is not None:
                 self._check_contract(release.contract)
+        over = self.ledger is not None and self.period == self.study.horizon and self.ledger.intents
+        if over or self._walker.has_begun:
+            raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
         surplus = self._surplus()
         if surplus is not None:
             known = self._promised(surplus)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,9 @@ from streamproc.synth.cohort import Cohort
 from streamproc.wire import Malformed
 from streamproc.wire.control import Cut
 from streamproc.wire.rejects import Reason, Reject
-from streamproc.wire.report_parts import LONGEST_SHORT_HEAD, SHORT_HEAD, SIZE_AT, head_of
+from streamproc.wire.report_parts import split_reports
 from streamproc.wire.reports import ReportBatch, decode_any, home_partition
+from streamproc.wire.spans import Spans
 from streamproc.wire.tallies import Tally
 
 UNKNOWN_SIZE = 10_000_000
@@ -34,6 +35,8 @@ UNKNOWN_SIZE = 10_000_000
 
 MAX_UNDECIDED = 4_000_000
 """Under the rule `last`: reports kept at most beyond the last cut that is known; then the partition pauses."""
+
+_OFFSET = attrgetter("offset")
 
 
 @dataclass(frozen=True)
@@ -119,32 +122,21 @@ class Gathering:
 
     def ingest(self, records: Sequence[Record]) -> None:
         """Take in records in the order of the log."""
-        rows: list[int] = []
-        claims: list[int] = []
-        offsets: list[int] = []
-        # The inner loop. Nearly every record is the canonical report of somebody known: then its head and its tail, found
-        # as in `split_report`, are known too, and need not be decoded.
-        row_of_head, claim_of_tail = self._people.heads.get, self._claims.by_tail.get
-        for record in records:
-            value = record.value
-            end = value[SIZE_AT] - SHORT_HEAD if value is not None and len(value) > SIZE_AT else 0
-            if value is not None and end < LONGEST_SHORT_HEAD:
-                row, claim = row_of_head(value[:end]), claim_of_tail(value[end:])
-                if row is not None and claim is not None:
-                    rows.append(row)
-                    claims.append(claim)
-                    offsets.append(record.offset)
-                    continue
-            report = self._decode(record)
+        # Nearly every record is a report of somebody known, of a period and a symbol that occurred before: those are
+        # recognised all together, and only the others are decoded one by one.
+        ids, tails = split_reports(Spans.of([record.value or b"" for record in records]))
+        rows, claims = self._people.rows(ids), self._claims.numbers(tails)
+        offsets = np.fromiter(map(_OFFSET, records), dtype=np.int64, count=len(records))
+        done = 0
+        for place in np.flatnonzero((rows < 0) | (claims < 0)).tolist():
+            report = self._decode(records[place])
             if isinstance(report, ReportBatch):
-                self._file_claims(rows, claims, offsets)
-                rows, claims, offsets = [], [], []
-                self._ingest_batch(report, record.offset)
-            elif report is not None:
-                rows.append(report[0])
-                claims.append(report[1])
-                offsets.append(record.offset)
-        self._file_claims(rows, claims, offsets)
+                self._file_claims(rows[done:place], claims[done:place], offsets[done:place])
+                self._ingest_batch(report, records[place].offset)
+                done = place + 1
+            else:
+                rows[place], claims[place] = report or (-1, -1)
+        self._file_claims(rows[done:], claims[done:], offsets[done:])
 
     def _decode(self, record: Record) -> tuple[int, int] | ReportBatch | None:
         """A record that the inner loop does not know: a row and a claim, a batch, or None after a reject."""
@@ -164,13 +156,13 @@ class Gathering:
         if not 1 <= period <= self._study.horizon:
             self._reject(record.offset, Reason.PERIOD_OUT_OF_RANGE)
             return None
-        self._people.heads[head_of(individual)] = row
         return row, self._claims.number(period, symbol)
 
-    def _file_claims(self, rows: list[int], claims: list[int], offsets: list[int]) -> None:
-        if rows:
-            periods, symbols = self._claims.look_up(claims)
-            self._file(np.array(rows), periods, symbols, np.array(offsets))
+    def _file_claims(self, rows: IntArray, claims: IntArray, offsets: IntArray) -> None:
+        here = rows >= 0
+        if here.any():
+            periods, symbols = self._claims.look_up(claims[here])
+            self._file(rows[here], periods, symbols, offsets[here])
 
     def settle(self, position: int) -> list[Tally]:
         """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
@@ -181,7 +173,7 @@ class Gathering:
 
     def _ingest_batch(self, batch: ReportBatch, offset: int) -> None:
         known = self._people.known
-        rows = np.fromiter(map(known.get, batch.ids, repeat(-1)), dtype=np.int64, count=len(batch.ids))
+        rows = self._people.rows(batch.id_spans)
         for place in np.flatnonzero(rows < 0).tolist():
             individual = batch.ids[place]
             row = known.get(individual)

@@ -9,6 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.gather.lookup import Lookup
+from streamproc.privacy.quantities import IntArray
+from streamproc.wire.spans import Spans
+
 Hashes: TypeAlias = npt.NDArray[np.void]
 """A 16-byte keyed hash per row."""
 
@@ -26,8 +30,9 @@ class People:
         """Rows read from disk whose id has not been seen since."""
         self.known: dict[str, int] = {}
         """Rows whose id has been seen."""
-        self.heads: dict[bytes, int] = {}
-        """The same rows by what their canonical reports begin with; read by the gatherer's inner loop."""
+        self._quick = Lookup()
+        """The same for many ids at once, but for those in `_fresh`, which are on their way there, and for long ones."""
+        self._fresh: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._hashes) // HASH.itemsize
@@ -43,8 +48,15 @@ class People:
             return None
         row = self._returning.pop(self._hash(individual), None)
         if row is not None:
-            self.known[individual] = row
+            self._remember(individual, row)
         return row
+
+    def rows(self, ids: Spans) -> IntArray:
+        """The rows of many ids in UTF-8; -1 for those that `known` or `find` may still know."""
+        if self._fresh:
+            self._quick.put(Spans.of_text(list(self._fresh)), np.array(list(self._fresh.values())))
+            self._fresh = {}
+        return self._quick.find(ids)
 
     def admit(self, individual: str) -> int | None:
         """A new row for somebody `find` does not know; None if the partition is full."""
@@ -52,30 +64,35 @@ class People:
         if row >= self._capacity:
             return None
         self._hashes += self._hash(individual)
-        self.known[individual] = row
+        self._remember(individual, row)
         return row
 
     def admit_all(self, individuals: Iterable[str]) -> None:
         """A row for each, once, whatever the capacity: a roster is public about its size."""
         for individual in individuals:
             if individual not in self.known:
-                self.known[individual] = len(self)
+                self._remember(individual, len(self))
                 self._hashes += self._hash(individual)
 
     def keep(self, members: npt.NDArray[np.bool_]) -> None:
         """Forget everybody who is not a member; rows close ranks."""
+        if members.all():
+            return
         rows = (np.cumsum(members) - 1).tolist()
         kept = members.tolist()
         self._hashes = bytearray(self.hashes[members].tobytes())
         self.known = {individual: rows[row] for individual, row in self.known.items() if kept[row]}
-        self.heads = {head: rows[row] for head, row in self.heads.items() if kept[row]}
+        self._quick, self._fresh = Lookup(), dict(self.known)
         self._returning = {hashed: rows[row] for hashed, row in self._returning.items() if kept[row]}
 
     def restore(self, hashes: Hashes) -> None:
         """Take up the rows of a checkpoint; ids are recognised by their hash as they turn up."""
         self._hashes = bytearray(hashes.tobytes())
         self._returning = {hashed.tobytes(): row for row, hashed in enumerate(hashes)}
-        self.known = {}
+        self.known, self._quick, self._fresh = {}, Lookup(), {}
+
+    def _remember(self, individual: str, row: int) -> None:
+        self.known[individual] = self._fresh[individual] = row
 
     def _hash(self, individual: str) -> bytes:
         return hashlib.blake2b(individual.encode(), key=self._key, digest_size=HASH.itemsize).digest()

@@ -1,44 +1,44 @@
-"""A report cut in two, so that a reader who has seen both parts before need not decode them again.
+"""Reports cut in two, so that a reader who has seen both parts before need not decode them again.
 
-The canonical bytes of a report are a *head*, which depends on the individual alone, and a *tail*, which depends on period
-and symbol alone. A gatherer meets the same heads every period and the same few tails in all of them: two look-ups then
-replace the decoding. Whoever keeps only heads from `head_of` and tails from `tail_of` is safe: joined, they are a report.
+A report is a fixed beginning, the *id*, and a *tail*, which depends on period and symbol alone. A gatherer meets the same
+ids every period and the same few tails in all of them: two look-ups then replace the decoding.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from streamproc.wire.reports import encode_report
+from streamproc.wire.spans import Spans
 
-SIZE_AT = 7
-"""Where the head says how long the id is, in a byte if it is short."""
-SHORT_HEAD = 0xA0 - SIZE_AT - 1
-"""What that byte, less this, says: where the head of a report with a short id ends."""
-LONGEST_SHORT_HEAD = 0xC0 - SHORT_HEAD
-"""A head that would end here or later has another byte there: its id is longer than 31 bytes, or it is no head."""
+_SIZE_AT = 7
+"""Where the length of the id is: in this byte, or if it is 32 to 255 bytes long in the next."""
 
-_LONGER = 0xD9
+_BEGINNING = np.frombuffer(encode_report("", 0, "")[:_SIZE_AT] + b"\0", dtype=np.uint64)
+"""A map of four, the version, the key of the id; and a byte for the length."""
 
+_OF_BEGINNING = np.frombuffer(b"\xff" * _SIZE_AT + b"\0", dtype=np.uint64)
 
-def head_of(individual: str) -> bytes:
-    """What every canonical report of this individual begins with."""
-    return encode_report(individual, 0, "")[: -len(tail_of(0, ""))]
+_SHORT, _AFTER_SHORT, _LONGER = 0xA0, 0xC0, 0xD9
 
 
 def tail_of(period: int, symbol: str) -> bytes:
     """What every canonical report of this period and symbol ends with."""
-    return encode_report("", period, symbol)[SIZE_AT + 1 :]
+    return encode_report("", period, symbol)[_SIZE_AT + 1 :]
 
 
-def split_report(value: bytes) -> tuple[bytes, bytes]:
-    """Head and tail if the report is canonical; of other bytes, two parts of which at least one is neither."""
-    try:
-        size = value[SIZE_AT]
-        if size < _LONGER:
-            end = size - SHORT_HEAD
-        elif size == _LONGER:
-            end = value[SIZE_AT + 1] + SIZE_AT + 2
-        else:
-            end = int.from_bytes(value[SIZE_AT + 1 : SIZE_AT + 3]) + SIZE_AT + 3
-    except IndexError:
-        end = 0
-    return value[:end], value[end:]
+def split_reports(values: Spans) -> tuple[Spans, Spans]:
+    """The id and the tail of each report; both empty where that is not to be told easily.
+
+    If the tail is one of `tail_of`, the value is a report of this id, period and symbol. What has no such tail may be
+    anything.
+    """
+    blocks = values.blocks(2 * 8)
+    size = blocks[:, _SIZE_AT].astype(np.int64)
+    short, longer = (size >= _SHORT) & (size < _AFTER_SHORT), size == _LONGER
+    lengths = np.where(short, size - _SHORT, blocks[:, _SIZE_AT + 1])
+    starts = values.starts + _SIZE_AT + 1 + longer
+    tails = starts + lengths
+    begins = blocks.view(np.uint64)[:, 0] & _OF_BEGINNING == _BEGINNING
+    valid = begins & (short | longer) & (lengths > 0) & (tails < values.ends)
+    return values.part(starts, lengths, valid), values.part(tails, values.ends - tails, valid)

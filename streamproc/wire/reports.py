@@ -7,7 +7,7 @@ the gatherer to reject: whether somebody is a member must not depend on whether 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from msgpack import unpackb
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.message import VERSION, Fields, pack, unpack_any
 from streamproc.wire.partitioner import home_partition, home_partitions
+from streamproc.wire.spans import Spans
 
 __all__ = [
     "MAX_BATCH",
@@ -55,13 +56,21 @@ class ReportBatch:
     periods: npt.NDArray[np.uint16]
     symbols: npt.NDArray[np.uint8]
     """Places in the study's alphabet."""
+    id_spans: Spans = field(init=False)
+    """The ids in UTF-8."""
 
     def __post_init__(self) -> None:
         size = len(self.ids)
         if not 1 <= size <= MAX_BATCH:
             raise Malformed(f"ids: expected 1 to {MAX_BATCH} of them")
-        if set(map(type, self.ids)) != {str} or not all(self.ids) or max(map(len, self.ids)) > MAX_ID:
+        try:
+            spans = Spans.of_text(self.ids)
+        except TypeError:
+            spans = None
+        # Most have no more bytes than they may have characters.
+        if spans is None or not spans.lengths.all() or (spans.lengths.max() > MAX_ID and max(map(len, self.ids)) > MAX_ID):
             raise Malformed(f"ids: expected text of 1 to {MAX_ID} characters each")
+        object.__setattr__(self, "id_spans", spans)
         if self.periods.dtype != np.uint16 or self.periods.shape != (size,):
             raise Malformed("t: expected 2 bytes for each id")
         if self.symbols.dtype != np.uint8 or self.symbols.shape != (size,):

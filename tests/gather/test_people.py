@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamproc.gather.people import People
+from streamproc.wire.spans import Spans
 
 KEY = b"k" * 32
 
@@ -70,3 +71,21 @@ def test_those_who_stay_close_ranks_whether_they_were_seen_since_the_restart_or_
     assert people.known == {"d": 1}
     assert [people.find("b"), people.find("a"), people.find("c")] == [0, None, None]
     assert people.hashes.tobytes() == admitted("b", "d").hashes.tobytes()
+
+
+def test_rows_of_many_are_those_of_each_whoever_came_left_or_returned() -> None:
+    people = admitted("a", "b")
+    ids = Spans.of([b"b", b"c", b"a"])
+    assert people.rows(ids).tolist() == [1, -1, 0]
+
+    people.admit("c")
+    assert people.rows(ids).tolist() == [1, 2, 0]
+
+    people.keep(np.array([True, False, True]))
+    assert people.rows(ids).tolist() == [-1, 1, 0]
+
+    after = People(KEY, 10)
+    after.restore(people.hashes)
+    assert after.rows(ids).tolist() == [-1, -1, -1]
+    after.find("c")
+    assert after.rows(ids).tolist() == [-1, 1, -1]

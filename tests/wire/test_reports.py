@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from streamproc.wire import Malformed
 from streamproc.wire.message import MAX_RECORD
 from streamproc.wire.partitioner import murmur2
-from streamproc.wire.report_parts import head_of, split_report, tail_of
 from streamproc.wire.reports import (
     MAX_BATCH,
     MAX_ID,
@@ -127,23 +126,6 @@ def test_many_reports_are_split_into_as_few_records_as_fit() -> None:
 
 def test_printing_a_batch_shows_nobody() -> None:
     assert "ada" not in repr(batch_of(["ada"])) + str(batch_of(["ada"]))
-
-
-@given(IDS, st.integers(0, 2**16), st.text(st.characters(codec="utf-8"), max_size=70))
-def test_a_report_splits_into_head_and_tail(individual: str, period: int, symbol: str) -> None:
-    assert split_report(encode_report(individual, period, symbol)) == (head_of(individual), tail_of(period, symbol))
-
-
-@pytest.mark.parametrize("size", [31, 32, 255, 256, 1024])
-def test_heads_of_ids_of_every_length_are_found(size: int) -> None:
-    assert split_report(encode_report("a" * size, 1, "0")) == (head_of("a" * size), tail_of(1, "0"))
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_split_into_two_parts_that_join_to_them(value: bytes) -> None:
-    head, tail = split_report(value)
-
-    assert head + tail == value
 
 
 @pytest.mark.parametrize(

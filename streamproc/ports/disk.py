@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from streamproc.errors import InvalidInput, Refused
@@ -36,6 +37,8 @@ class FolderDisk:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locks: dict[str, FileLock] = {}
+        self._writing = Lock()
+        self._unlocked = False
 
     def read(self, name: str) -> bytes | None:
         """Read the whole file."""
@@ -50,14 +53,17 @@ class FolderDisk:
 
     def write(self, name: str, content: bytes) -> None:
         """Temporary file, fsync, rename, fsync of the folder."""
-        self._make()
-        try:
-            with replacing(self._folder / name, 0o600) as file:
-                file.write(content)
-        except OSError as error:
-            raise Refused(
-                f"state {self._folder / name}: cannot be written: {error.strerror}; mend that and start again"
-            ) from None
+        with self._writing:
+            if self._unlocked:
+                raise Refused(f"state {self._folder / name}: cannot be written: it may be another process's by now")
+            self._make()
+            try:
+                with replacing(self._folder / name, 0o600) as file:
+                    file.write(content)
+            except OSError as error:
+                raise Refused(
+                    f"state {self._folder / name}: cannot be written: {error.strerror}; mend that and start again"
+                ) from None
 
     def lock(self, name: str) -> bool:
         """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before."""
@@ -73,8 +79,14 @@ class FolderDisk:
         return lock is not None
 
     def unlock(self, name: str) -> None:
-        """Let others lock it."""
-        self._locks.pop(name).release()
+        """Let others lock it. A write under way is awaited, later ones are refused.
+
+        Threads outlive the tasks that started them: one whose task was cancelled must not replace what the next holder of
+        the lock has written.
+        """
+        with self._writing:
+            self._unlocked = True
+            self._locks.pop(name).release()
 
     def clear(self) -> None:
         """Remove what is in the folder, then the folder."""

@@ -16,7 +16,7 @@ from streamproc.actor.draft import Draft, draft
 from streamproc.actor.look import Seen, check_same_study, look
 from streamproc.actor.startup import Move, decide
 from streamproc.actor.stored import Stored, on_disk, read_stored, settle, write_stored
-from streamproc.actor.tallies import StudyTally, TallyInbox
+from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
 from streamproc.ports.disk import Disk
@@ -216,9 +216,7 @@ class Synthesizer:
         return after, drafted.digest
 
     def _first_synthesis(self, tally: StudyTally) -> Synthesis:
-        if tally.people == 0:
-            raise Refused("nobody reported in period 1, so the study has no people; it cannot go on")
-        return Synthesis.start(contracts(self._study, tally.people, insecure=self._ports.entropy.insecure))
+        return Synthesis.start(contracts(self._study, check_people(tally), insecure=self._ports.entropy.insecure))
 
     def _check_people(self, synthesis: Synthesis, tally: StudyTally) -> None:
         if any(contract.n != tally.people for contract in synthesis.contracts.values()):

@@ -26,6 +26,13 @@ class StudyTally:
     counts: dict[str, IntArray]
 
 
+def check_people(tally: StudyTally) -> int:
+    """`n`, by the tally of any period; a study of nobody would spend its budget on nobody."""
+    if tally.people == 0:
+        raise Refused("nobody reported in period 1, so the study has no people; begin another, under another name")
+    return tally.people
+
+
 class TallyInbox:
     """Reads the tallies topic from its start and answers period by period."""
 

@@ -15,6 +15,7 @@ from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import on_deployment, run_once, run_until_told, timeout_option
 from streamproc.cli.options import json_option
 from streamproc.errors import Refused
+from streamproc.panel import AtLeast, Query, exactly
 from streamproc.ports.files import write_release_csv
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.results import results_folder, write_json
@@ -22,7 +23,7 @@ from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
-from streamproc.service.subscribe import subscribe
+from streamproc.service.subscribe import Published, subscribe
 from streamproc.synth.contract import WindowContract, release_budgets
 from streamproc.wire.chain import VerifiedLedger
 
@@ -89,6 +90,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
         }
     return {
         "study": study.name,
+        "n": next((contract.n for contract in contracts.values()), None),
         "horizon": study.horizon,
         "watermark": watermark,
         "released": public.period,
@@ -119,6 +121,8 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
         f"rho {found['rho_spent']:.6g} of {found['rho']:.6g} spent ({found['adjacency']}), "
         f"epsilon {found['epsilon_spent']:.4g} at delta {found['delta']:g}"
     )
+    if found["n"] is not None and found["n"] != (deployment.study.population.size or found["n"]):
+        console.print(f"{found['n']:,} people take part; the study expected {deployment.study.population.size:,}")
     table = Table("release", "synthetic people", "padding per bin", "rho spent", "of", "clamped")
     for name, row in found["releases"].items():
         cells = [row["n_star"], row["n_pad"], f"{row['rho_spent']:.6g}", f"{row['rho']:.6g}", row["clamped"]]
@@ -146,15 +150,24 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
                     }
                     click.echo(json.dumps(line))
                 else:
-                    shares = np.bincount(column.column, minlength=len(column.panel.contract.alphabet)) / len(column.column)
-                    symbols = zip(column.panel.contract.alphabet, shares, strict=True)
-                    mix = "  ".join(f"{symbol} {share:5.1%}" for symbol, share in symbols)
                     click.echo(
-                        f"{column.release} period {column.period}: {len(column.column)} synthetic people, {mix}, "
+                        f"{column.release} period {column.period}: {_shares(column)}; {len(column.column):,} rows, "
                         f"sha256 {column.digest.hex()[:12]}"
                     )
 
     run_until_told(work())
+
+
+def _shares(column: Published) -> str:
+    """What a column says about the real people, with 95% half-widths: each symbol's share, or of those with a one so far."""
+    contract = column.panel.contract
+    asked: list[tuple[str, Query]]
+    if isinstance(contract, WindowContract):
+        asked = [(symbol, exactly(symbol)) for symbol in contract.alphabet[:8]]
+    else:
+        asked = [("at least one so far", AtLeast(1))]
+    answers = [(name, column.panel.fraction(query, column.period)) for name, query in asked]
+    return ", ".join(f"{name} {a.value:.1%} ±{(a.high - a.low) / 2:.1%}" for name, a in answers)
 
 
 @click.command()
@@ -216,6 +229,7 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     public.check_complete()
     columns = sum(len(public.columns(release.name)) for release in deployment.study.releases)
     found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns}
-    click.echo(
-        json.dumps(found) if as_json else f"{deployment.study.name}: {public.period} periods, {columns} columns verified"
+    said = (
+        f"{public.period} periods, {columns} columns verified" if public.ledger else "has no ledger yet: nothing to verify"
     )
+    click.echo(json.dumps(found) if as_json else f"{deployment.study.name}: {said}")

@@ -28,8 +28,8 @@ KNOCK = 3.0
 def _role(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every long-running role."""
     for option in (
-        click.option("--public", metavar="HOST:PORT", help="Serve public metrics and health there."),
-        click.option("--operator", metavar="HOST:PORT", help="Serve the operator's metrics and health there."),
+        click.option("--public", metavar="HOST:PORT", help="Serve public /metrics, /livez and /readyz there."),
+        click.option("--operator", metavar="HOST:PORT", help="Serve the operator's /metrics, /livez and /readyz there."),
         click.option("--log-json", is_flag=True, help="Log lines as JSON."),
         click.option("--debug", is_flag=True, help="More log lines."),
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from pathlib import Path
 
 import click
@@ -11,7 +13,7 @@ from streamproc.cli.options import panel_argument
 from streamproc.errors import InvalidInput
 from streamproc.ports.control import ControlFollower, append_cut, check_counts
 from streamproc.ports.files import read_panel
-from streamproc.ports.log import Log
+from streamproc.ports.log import Log, NotAllowed
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
@@ -25,46 +27,57 @@ from streamproc.study import MISSING, Histories
 @on_deployment
 @timeout_option
 @click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
-@click.option("--wait", is_flag=True, help="Return when it is released.")
+@click.option("--wait", is_flag=True, help="Return when it is released, however long that takes.")
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     """Close a period: everything acknowledged before belongs to it or to an earlier one."""
     study = deployment.study
     if period > study.horizon:
         raise InvalidInput(f"--period {period}: the study has periods 1..{study.horizon}")
 
-    async def work() -> None:
+    async def work() -> bool:
         async with deployment.connect() as log:
+            await deployment.check_begun(log)
             await set_up_topics(log, study)
-            await close_period(deployment, log, Period(period))
+            return await close_period(deployment, log, Period(period))
 
-    run_once(deployment, work())
+    closed = run_once(deployment, work())
+    click.echo(f"period {period} closed" if closed else f"period {period} was closed already")
     if wait:
         run_once(deployment, _until_released(deployment, Period(period)), waits=True)
+        click.echo(f"period {period} released")
 
 
-async def close_period(deployment: Deployment, log: Log, period: Period) -> None:
-    """Append the cut unless it is there; refuse one that is not the next."""
+async def close_period(deployment: Deployment, log: Log, period: Period) -> bool:
+    """Append the cut unless it is there; whether it was appended. Refuses one that is not the next."""
     control = await ControlFollower.open(log, deployment.study)
     try:
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
         closed = control.sequence.period
         if period <= closed:
-            return
+            return False
         if period > closed + 1:
             raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
         await append_cut(log, deployment.study, period)
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
         check_counts(control, period)
+        if not any(control.sequence.cuts[0].ends) and deployment.study.population.roster is None:
+            click.echo("period 1 closed without a report: nobody is in this study, and it cannot go on", err=True)
+        return True
     finally:
         await control.close()
 
 
 async def _until_released(deployment: Deployment, period: Period) -> None:
+    """Waits, and after the time a command may usually take says what for."""
     async with deployment.connect() as log:
         public = PublicStudy(log, deployment.study)
+        patience = asyncio.get_running_loop().time() + deployment.timeout
         try:
             while public.period < period:
                 await public.poll_ledger(timeout=0.5)
+                if asyncio.get_running_loop().time() > patience:
+                    patience = math.inf
+                    click.echo(f"period {period} is closed but not released yet: is a synthesizer running?", err=True)
         finally:
             await public.close()
 
@@ -94,22 +107,42 @@ def send(
 
     async def work() -> None:
         async with deployment.connect() as log:
+            await deployment.check_begun(log)
             await set_up_topics(log, study)
+            closed = await _closed(deployment, log)
             reporter = Reporter(log, study)
             for each in range(period or 1, last + 1):
-                await _send_period(reporter, deployment, panel, each, packed=packed)
-                if closing:
+                count = await _send_period(reporter, deployment, panel, each, packed=packed)
+                click.echo(f"sent {count:,} reports of period {each} ({panel.people - count:,} missing)")
+                if each <= closed:
+                    click.echo(f"period {each} was closed before: these reports do not count", err=True)
+                elif closing:
                     await close_period(deployment, log, Period(each))
 
     run_once(deployment, work(), waits=True)
 
 
-async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histories, period: int, *, packed: bool) -> None:
+async def _closed(deployment: Deployment, log: Log) -> Period:
+    """The last period closed so far; 0 for who may send reports but not read the control topic."""
+    try:
+        control = await ControlFollower.open(log, deployment.study)
+    except NotAllowed:
+        return Period(0)
+    try:
+        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
+        return control.sequence.period
+    finally:
+        await control.close()
+
+
+async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histories, period: int, *, packed: bool) -> int:
+    """How many reports were sent."""
     assert panel.ids is not None
     column, alphabet = panel.symbols[:, period - 1], deployment.study.alphabet
     here = (column != MISSING).nonzero()[0].tolist()
     ids, symbols = [panel.ids[row] for row in here], [alphabet[column[row]] for row in here]
     await (reporter.report_packed if packed else reporter.report_all)(ids, period, symbols)
+    return len(ids)
 
 
 @click.command()

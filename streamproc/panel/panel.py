@@ -37,7 +37,7 @@ class Answer:
     level: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Panel:
     """One release, as far as it has been published. It never changes in place; `extended` makes the next one."""
 
@@ -56,6 +56,9 @@ class Panel:
         measured = None if self.measurements is None else len(self.measurements)
         if isinstance(self.contract, CumulativeContract) and measured not in (None, len(self.columns)):
             raise ValueError(f"{len(self.columns)} columns but measurements of {measured} periods; None if they are unknown")
+
+    def __repr__(self) -> str:
+        return f"Panel(release={self.contract.name!r}, kind={self.contract.kind!r}, rows={self.rows}, period={self.period})"
 
     @property
     def rows(self) -> int:

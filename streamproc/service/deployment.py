@@ -16,10 +16,12 @@ from streamproc.ports.disk import FolderDisk
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.files import read_study
 from streamproc.ports.log import Log
+from streamproc.ports.reading import everything
 from streamproc.ports.roster import read_roster
 from streamproc.privacy.entropy import Entropy
 from streamproc.study import Broker, Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
+from streamproc.wire.ledger import StudyRecord, decode_ledger
 from streamproc.wire.topics import Topics
 
 ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
@@ -106,6 +108,14 @@ class Deployment:
     def entropy(self) -> Entropy:
         """Real noise, or a seed's."""
         return SystemEntropy() if self.seed is None else SeededEntropy(self.seed)
+
+    async def check_begun(self, log: Log) -> None:
+        """Refuse to touch a study whose ledger was begun with other values than these."""
+        async for record in everything(log, self.topics.ledger):
+            begun = decode_ledger(record.value)
+            if isinstance(begun, StudyRecord) and begun.fingerprint != await self.fingerprint(log):
+                raise Refused(f"study {self.study.name}: its ledger was begun with other values; a study cannot change")
+            return
 
     async def fingerprint(self, log: Log) -> bytes:
         """Of the study as it is here; the key of its roster's digest is in the control topic."""

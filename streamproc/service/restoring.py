@@ -7,7 +7,7 @@ import asyncio
 from streamproc.actor.look import check_same_study, look
 from streamproc.actor.restore import restored
 from streamproc.actor.stored import STATE_FILE, Stored, settle, write_stored
-from streamproc.actor.tallies import StudyTally, TallyInbox
+from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
 from streamproc.errors import Refused
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import Log
@@ -35,6 +35,10 @@ async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: boo
         if ledger is None:
             raise Refused(f"study {deployment.study.name}: has no ledger, so there is nothing to restore")
         check_same_study(seen, deployment.study, mark, insecure=ledger.study.insecure)
+        if not ledger.period and not ledger.intents:
+            raise Refused(
+                f"study {deployment.study.name}: has released nothing yet, so there is nothing to restore; start it"
+            )
         if ledger.intents and not accept_cost:
             raise Refused(
                 f"period {ledger.period + 1} was announced, so its lost draw may have been seen; another exceeds "
@@ -52,7 +56,7 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
     try:
         await public.catch_up()
         public.check_complete()
-        known = contracts(study, tallies[0].people, insecure=ledger.study.insecure)
+        known = contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
         columns = {name: [column.symbols for column in public.columns(name)] for name in known}
     finally:
         await public.close()

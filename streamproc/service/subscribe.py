@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamproc.panel import Panel
 from streamproc.ports.log import Log
 from streamproc.privacy.quantities import Period
 from streamproc.service.public import PublicStudy
 from streamproc.study import Study
+from streamproc.synth.contract import WindowContract
 from streamproc.synth.step import Column
 
 
@@ -23,7 +24,7 @@ class Published:
     digest: bytes
     """SHA-256 of the packed column, as in the ledger."""
     panel: Panel
-    """The release up to the last period that was out when this column was handed on."""
+    """The release up to this column; up to the first `k` of a window release, which come out together."""
 
 
 async def subscribe(log: Log, study: Study, release: str | None = None) -> AsyncIterator[Published]:
@@ -41,7 +42,14 @@ async def subscribe(log: Log, study: Study, release: str | None = None) -> Async
                 panel = public.panel(name) if len(columns) > given[name] else None
                 for column in columns[given[name] :]:
                     assert panel is not None
-                    yield Published(name, column.period, column.symbols, column.digest, panel)
+                    yield Published(name, column.period, column.symbols, column.digest, _up_to(panel, column.period))
                 given[name] = len(columns)
     finally:
         await public.close()
+
+
+def _up_to(panel: Panel, period: Period) -> Panel:
+    first = panel.contract.mechanism.k if isinstance(panel.contract, WindowContract) else 1
+    last = max(period, first)
+    measurements = None if panel.measurements is None else panel.measurements[:last]
+    return replace(panel, columns=panel.columns[:last], measurements=measurements)

@@ -66,7 +66,8 @@ class Gatherer:
         control = await ControlFollower.open(self._ports.log, self._study)
         try:
             key = await self._key(control)
-            digest = None if self._roster is None else roster_digest(self._roster, key)
+            roster = self._roster
+            digest = None if roster is None else await self._ports.offload(roster_digest, roster, key)
             mark = fingerprint(self._study, digest)
             await self._wait_for_study(mark)
             place = Place(self._study, self._partition, key, self._roster)

@@ -12,8 +12,11 @@ from streamproc.wire.topics import Topics
 
 
 def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
-    """How each topic of the study must be set up: three copies of which two are in step, where there are three brokers."""
-    replication, in_sync = (3, 2) if brokers >= 3 else (1, 1)
+    """How each topic of the study must be set up: three copies of which two are in step, but for a single broker.
+
+    Two brokers are most likely three of which one is down: then topics must not be created with one copy.
+    """
+    replication, in_sync = (1, 1) if brokers == 1 else (3, 2)
     return {
         access.topic: TopicSettings(
             partitions=study.broker.partitions if access.partitioned else 1,

@@ -89,4 +89,6 @@ def in_a_row(symbols: Collection[str], *, length: int, of: int) -> LastSymbols:
 
 
 def _listed(symbols: Collection[str]) -> str:
+    if not all(isinstance(symbol, str) for symbol in symbols):
+        raise UnsupportedQuery("symbols are text, as in the study's alphabet: a question named something else")
     return "/".join(sorted(symbols))

@@ -77,3 +77,8 @@ def test_what_no_bin_can_tell_is_refused_with_the_reason(query: LastSymbols, per
     with pytest.raises(UnsupportedQuery, match=reason) as caught:
         query.weights(CONTRACT, period)
     assert "\n" not in str(caught.value)
+
+
+def test_a_symbol_that_is_no_text_is_refused_in_one_line() -> None:
+    with pytest.raises(UnsupportedQuery, match="symbols are text"):
+        count_of([1], at_least=1, of=2)  # type: ignore[list-item]

@@ -1,0 +1,240 @@
+"""The commands of a steward and of anybody else, on a study that has not begun, on one under way and on one that is over."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import pytest
+
+from tests.broker import KafkaBroker
+from tests.stream.conftest import BROKERS, NewPlace
+from tests.stream.places import Place, random_symbols
+from tests.stream.seen import RELEASES
+
+T = 4
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def finished(request: pytest.FixtureRequest, shared_place: NewPlace) -> Place:
+    """A study that is over; whoever looks at it changes nothing."""
+    place = shared_place(request.param)
+    panel = place.write_panel(random_symbols("01", 200, T, seed=8))
+    roles = place.start("run", "--until-done")
+    watcher = place.start("watch", "--json")
+    place.do("send", panel, "--close")
+    roles.done()
+    (place.folder / "watched").write_text(watcher.done().out)
+    return place
+
+
+@pytest.fixture(params=BROKERS)
+def fresh(request: pytest.FixtureRequest, new_place: NewPlace) -> Place:
+    """A study of which there is a file and nothing else."""
+    return new_place(request.param)
+
+
+def nothing_was_created(place: Place) -> bool:
+    return not place.all_topics() and {path.name for path in place.folder.iterdir()} <= {"study.toml", "out"}
+
+
+def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created(fresh: Place) -> None:
+    status = fresh.status()
+    assert (status["study"], status["horizon"]) == (fresh.recipe.name, T)
+    assert (status["watermark"], status["released"], status["rho_spent"], status["epsilon_spent"]) == (0, 0, 0, 0)
+    assert status["releases"]["recent"] == {"n_star": None, "n_pad": None, "rho": 0.25, "rho_spent": 0, "clamped": 0}
+    assert "0 of 4 periods" in fresh.do("status").out
+    assert json.loads(fresh.do("verify", "--json").out)["columns"] == 0
+    fresh.do("pull", "--out", fresh.folder / "out")
+    assert json.loads((fresh.folder / "out" / "ledger.json").read_text()) == {"study": None, "periods": []}
+    assert "kafka-acls" in fresh.do("init", "--print").out
+    assert nothing_was_created(fresh)
+
+
+def test_send_and_close_work_with_no_process_up(fresh: Place) -> None:
+    panel = fresh.write_panel(random_symbols("01", 200, T, seed=9))
+    fresh.do("send", panel, "--through", 2)
+    partitions = [fresh.values(fresh.topics.reports, partition) for partition in range(4)]
+    assert sum(map(len, partitions)) == 400
+
+    fresh.do("close", "--period", 1)
+    fresh.do("close", "--period", 1)
+    assert fresh.ends() == [tuple(map(len, partitions))]
+    too_early = fresh.call("close", "--period", 3)
+    assert too_early.code == 2
+    assert too_early.complaint == "streamproc: --period 3: period 2 must be closed first\n"
+    beyond = fresh.call("close", "--period", 5)
+    assert beyond.code == 2
+    assert beyond.complaint == "streamproc: --period 5: the study has periods 1..4\n"
+    assert len(fresh.ends()) == 1
+
+    fresh.do("send", panel, "--period", 3)
+    assert fresh.do("init").out.startswith("all topics are there")
+    assert fresh.status()["released"] == 0
+
+
+def test_close_can_wait_until_the_period_is_released(fresh: Place) -> None:
+    panel = fresh.write_panel(random_symbols("01", 200, T, seed=10))
+    fresh.do("send", panel, "--period", 1)
+    waiting = fresh.start("close", "--period", 1, "--wait")
+    fresh.start("run")
+    waiting.done()
+    assert fresh.status()["released"] == 1
+    assert fresh.status()["watermark"] == 1
+
+
+def test_a_study_that_is_over_is_done_at_once(finished: Place) -> None:
+    finished.start("run", "--until-done").done()
+    finished.start("gather").done()
+    finished.start("synthesize").done()
+
+
+def test_status_says_what_was_spent(finished: Place) -> None:
+    status = finished.status()
+    assert set(status) >= {
+        "study",
+        "horizon",
+        "watermark",
+        "released",
+        "rho",
+        "rho_spent",
+        "epsilon_spent",
+        "delta",
+        "releases",
+    }
+    assert (status["watermark"], status["released"]) == (T, T)
+    assert status["rho"] == 0.5
+    assert 0.5 - 1e-12 <= status["rho_spent"] <= 0.5
+    for release in RELEASES:
+        assert set(status["releases"][release]) == {"n_star", "n_pad", "rho", "rho_spent", "clamped"}
+        assert status["releases"][release]["rho"] == 0.25
+    window = status["releases"]["recent"]
+    assert window["n_star"] == 200 + 4 * window["n_pad"]
+    assert status["releases"]["ever"]["n_star"] == 200
+    assert "4 of 4 periods released" in finished.do("status").out
+
+
+def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
+    lines = [json.loads(line) for line in (finished.folder / "watched").read_text().splitlines()]
+    assert all(set(line) == {"release", "period", "rows", "digest"} for line in lines)
+    for release in RELEASES:
+        assert [line["period"] for line in lines if line["release"] == release] == [1, 2, 3, 4]
+        rows = finished.status()["releases"][release]["n_star"]
+        assert {line["rows"] for line in lines if line["release"] == release} == {rows}
+
+    again = [json.loads(line) for line in finished.do("watch", "--json").out.splitlines()]
+    assert sorted(again, key=lambda line: (line["release"], line["period"])) == sorted(
+        lines, key=lambda line: (line["release"], line["period"])
+    )
+    people = finished.do("watch", "--release", "ever").out.splitlines()
+    assert [line.split(":")[0] for line in people] == [f"ever period {period}" for period in (1, 2, 3, 4)]
+    unknown = finished.call("watch", "--release", "never")
+    assert unknown.code == 2
+
+
+def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: Place, tmp_path: Path) -> None:
+    finished.do("pull", "--out", tmp_path / "out")
+    ledger = json.loads((tmp_path / "out" / "ledger.json").read_text())
+    assert [record["period"] for record in ledger["periods"]] == [1, 2, 3, 4]
+    watched = [json.loads(line) for line in (finished.folder / "watched").read_text().splitlines()]
+    digests = {(line["release"], str(line["period"])): line["digest"] for line in watched}
+    for release in RELEASES:
+        with (tmp_path / "out" / f"{release}.csv").open(newline="") as file:
+            header, *rows = csv.reader(file)
+        assert header == ["synthetic", "1", "2", "3", "4"]
+        assert [row[0] for row in rows] == [str(number) for number in range(len(rows))]
+        in_ledger = {
+            period: digest
+            for record in ledger["periods"]
+            for period, digest in record["releases"][release]["columns"].items()
+        }
+        assert in_ledger == {period: digest for (name, period), digest in digests.items() if name == release}
+        from_topic = np.concatenate([symbols(value) for value in finished.values(finished.topics.synthetic(release))[1:]])
+        assert np.array(rows)[:, 1:].astype(int).T.ravel().tolist() == from_topic.tolist()
+
+
+def symbols(value: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The rows of a column of a binary release."""
+    column = msgpack.unpackb(value)
+    return np.unpackbits(np.frombuffer(column["data"], dtype=np.uint8))[: column["rows"]]
+
+
+def test_verify_counts_what_it_verified(finished: Place) -> None:
+    assert finished.do("verify").out == f"{finished.recipe.name}: 4 periods, 8 columns verified\n"
+
+
+def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(finished: Place, tmp_path: Path) -> None:
+    topics = finished.all_topics()
+    for command in (["status"], ["verify"], ["watch"], ["pull", "--out", tmp_path / "out"]):
+        finished.do(*map(str, command), "--state", str(tmp_path / "state"))
+    assert not (tmp_path / "state").exists()
+    assert finished.all_topics() == topics
+
+
+@pytest.fixture
+def changed(finished: Place) -> Iterator[Place]:
+    """The finished study under a file that says something else."""
+    before = finished.file.read_text()
+    finished.file.write_text(before.replace("horizon = 4", "horizon = 5"))
+    yield finished
+    finished.file.write_text(before)
+
+
+def test_a_study_file_that_changed_is_refused(changed: Place) -> None:
+    for role in ("run", "gather", "synthesize"):
+        ended = changed.start(role).end()
+        assert ended.code == 3, ended.complaint
+        assert "was begun with other values" in ended.complaint.splitlines()[-1]
+    for look in ("status", "verify", "watch"):
+        looked = changed.call(look)
+        assert looked.code == 2
+        assert looked.complaint == f"streamproc: study {changed.recipe.name}: the ledger was begun with another horizon\n"
+
+
+def test_a_study_never_changes_between_a_seed_and_none(finished: Place, new_place: NewPlace) -> None:
+    with_seed = finished.start("run", "--seed", 1).end()
+    assert with_seed.code == 3
+    assert "it was begun without a seed and cannot go on with one" in with_seed.complaint
+    seeded = new_place("embedded")
+    roles = seeded.start("run", "--seed", 1)
+    seeded.do("send", seeded.write_panel(random_symbols("01", 200, T, seed=11)), "--period", 1, "--close")
+    roles.says("period released")
+    assert seeded.status()["insecure"] is True
+    roles.stop()
+    without = seeded.start("run").end()
+    assert without.code == 3
+    assert "it was begun with a seed and cannot go on without one" in without.complaint
+
+
+@pytest.mark.kafka
+def test_a_seed_needs_leave_on_a_real_broker(new_place: NewPlace) -> None:
+    place = new_place("kafka")
+    refused = place.call("run", "--seed", 1)
+    assert refused.code == 2
+    assert "STREAMPROC_ALLOW_INSECURE=1" in refused.complaint
+    assert not place.all_topics()
+
+
+@pytest.mark.kafka
+def test_an_analyst_sees_what_is_public_and_no_watermark(
+    new_place: NewPlace, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place("kafka")
+    place.do("init")
+    public = [place.topics.ledger, *map(place.topics.synthetic, RELEASES)]
+    kafka_broker.allow("--operation", "Read", *(word for topic in public for word in ("--topic", topic)))
+    for name, value in kafka_broker.guest_environment().items():
+        monkeypatch.setenv(name, value)
+
+    found = json.loads(place.do("status", "--json", "--broker", kafka_broker.guest_url).out)
+    assert found["watermark"] is None
+    assert found["released"] == 0
+    place.do("verify", "--broker", kafka_broker.guest_url)
+    for command in (["close", "--period", 1], ["run"], ["gather"], ["synthesize"]):
+        denied = place.call(*map(str, command), "--broker", kafka_broker.guest_url)
+        assert denied.code == 5, denied.complaint
+        assert "does not allow it" in denied.complaint.splitlines()[-1]

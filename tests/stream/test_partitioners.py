@@ -1,0 +1,93 @@
+"""Producers of other makes send a person's reports to the person's home partition, if they are set up as the page says."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgpack
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from streamproc.wire.partitioner import home_partition
+from tests.broker import KafkaBroker, kafka_jars
+from tests.stream.conftest import NewPlace
+from tests.stream.places import Place
+
+pytestmark = pytest.mark.kafka
+
+JAVA = Path(__file__).parent / "java" / "SendReports.java"
+IDS = [*(f"person-{number}" for number in range(60)), "a", "ab", "abc", "abcd", "Zoë", "李雷", "🙂", "x" * 1000, " a b "]
+PARTITIONS = 5
+
+
+def report(individual: str) -> bytes:
+    return bytes(msgpack.packb({"v": 1, "id": individual, "t": 1, "s": "1"}))
+
+
+def place_of(new_place: NewPlace) -> Place:
+    place = new_place("kafka", horizon=1, k=1, partitions=PARTITIONS, people=len(IDS))
+    place.do("init")
+    return place
+
+
+def check_at_home(place: Place, partitions: list[int]) -> None:
+    """Every report is where it belongs, and a gatherer counts each."""
+    assert partitions == [home_partition(individual, PARTITIONS) for individual in IDS]
+    assert set(partitions) == set(range(PARTITIONS))
+    place.do("close", "--period", 1)
+    place.start("run", "--until-done").done()
+    assert place.status()["releases"]["ever"]["n_star"] == len(IDS)
+    assert place.values(place.topics.rejects) == []
+
+
+def test_a_java_producer_agrees_by_default(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
+    if shutil.which("javac") is None:
+        pytest.skip("a Java producer needs a JDK (17 or newer): apt-get install default-jdk-headless")
+    place = place_of(new_place)
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*", str(JAVA)]
+    command += [f"127.0.0.1:{kafka_broker.port}", place.topics.reports]
+    lines = "".join(f"{report(individual).hex()} {individual}\n" for individual in IDS)
+
+    sent = subprocess.run(command, input=lines.encode(), capture_output=True, check=False, timeout=120)
+
+    assert sent.returncode == 0, sent.stderr.decode()
+    check_at_home(place, [int(line) for line in sent.stdout.split()])
+
+
+def send_by_librdkafka(place: Place, broker: KafkaBroker, **settings: str) -> list[int]:
+    found: dict[bytes, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None
+        key, partition = message.key(), message.partition()
+        assert isinstance(key, bytes)
+        assert partition is not None
+        found[key] = partition
+
+    producer = Producer(
+        {"bootstrap.servers": f"127.0.0.1:{broker.port}", "acks": "all", "enable.idempotence": True, **settings}
+    )
+    for individual in IDS:
+        producer.produce(place.topics.reports, report(individual), individual.encode(), on_delivery=delivered)
+    assert producer.flush(60) == 0
+    return [found[individual.encode()] for individual in IDS]
+
+
+def test_librdkafka_agrees_if_told_to(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
+    place = place_of(new_place)
+    check_at_home(place, send_by_librdkafka(place, kafka_broker, partitioner="murmur2_random"))
+
+
+def test_librdkafka_left_to_itself_is_noticed(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
+    place = place_of(new_place)
+    partitions = send_by_librdkafka(place, kafka_broker)
+    astray = sum(there != home_partition(individual, PARTITIONS) for individual, there in zip(IDS, partitions, strict=True))
+    assert astray > 0
+
+    place.do("close", "--period", 1)
+    place.start("run", "--until-done").done()
+    assert place.status()["releases"]["ever"]["n_star"] == len(IDS) - astray
+    rejects = [msgpack.unpackb(value)["reason"] for value in place.values(place.topics.rejects)]
+    assert rejects == ["foreign-partition"] * astray

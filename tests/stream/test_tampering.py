@@ -1,0 +1,141 @@
+"""Whoever changes, adds or removes anything that was released is found out by `verify`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import pytest
+
+from streamproc.privacy.quantities import Period
+from streamproc.wire.ledger import Intent
+from streamproc.wire.measurements import MeasurementChunk
+from tests.stream.conftest import NewPlace
+from tests.stream.places import Place, random_symbols
+
+
+@pytest.fixture(scope="module")
+def honest(shared_place: NewPlace) -> Place:
+    place = shared_place("embedded", horizon=3)
+    panel = place.write_panel(random_symbols("01", 200, 3, seed=12))
+    roles = place.start("run", "--until-done")
+    place.do("send", panel, "--close")
+    roles.done()
+    return place
+
+
+def append(place: Place, topic: str, *values: bytes) -> None:
+    async def work() -> None:
+        async with place.connect() as log:
+            for value in values:
+                await log.append(topic, 0, value)
+
+    asyncio.run(work())
+
+
+def rewrite(place: Place, topic: str, at: int, change: Callable[[bytes], bytes | None]) -> None:
+    """Change the value of one record in the file itself, or remove it."""
+    record = place.records(topic)[at]
+    assert record.value is not None
+    changed = change(record.value)
+    with sqlite3.connect(place.folder / "log" / "log.sqlite") as db:
+        (partition,) = db.execute("SELECT id FROM partitions WHERE topic = ?", (topic,)).fetchone()
+        row = partition * 2**40 + record.offset
+        if changed is None:
+            db.execute("DELETE FROM records WHERE id = ?", (row,))
+        else:
+            assert changed != record.value
+            db.execute("UPDATE records SET value = ? WHERE id = ?", (changed, row))
+    db.close()
+
+
+def with_field(name: str, change: Callable[[object], object]) -> Callable[[bytes], bytes]:
+    def changed(value: bytes) -> bytes:
+        record = msgpack.unpackb(value)
+        return bytes(msgpack.packb(record | {name: change(record[name])}))
+
+    return changed
+
+
+def flipped(data: object) -> bytes:
+    assert isinstance(data, bytes)
+    return bytes([data[0] ^ 0x80, *data[1:]])
+
+
+def with_padding(value: bytes) -> bytes:
+    """One person of padding in each bin is passed off as a real one."""
+    record = msgpack.unpackb(value)
+    return bytes(msgpack.packb(record | {"n_pad": record["n_pad"] - 1, "n": record["n"] + 4}))
+
+
+def another_column(place: Place) -> None:
+    topic = place.topics.synthetic("ever")
+    last = place.values(topic)[-1]
+    append(place, topic, with_field("period", lambda period: 4)(last))
+
+
+def a_part_of_a_column(place: Place) -> None:
+    topic = place.topics.synthetic("ever")
+    column = msgpack.unpackb(place.values(topic)[-1]) | {"period": 4, "rows": 8}
+    append(place, topic, msgpack.packb(column | {"data": column["data"][:1]}))
+
+
+def a_last_record_again(place: Place) -> None:
+    append(place, place.topics.ledger, place.values(place.topics.ledger)[-1])
+
+
+TAMPERING: dict[str, tuple[Callable[[Place], None], str]] = {
+    "a flipped row": (
+        lambda place: rewrite(place, place.topics.synthetic("ever"), 2, with_field("data", flipped)),
+        "release ever, period 2: the column is not what the ledger says",
+    ),
+    "a lost column": (
+        lambda place: rewrite(place, place.topics.synthetic("recent"), -1, lambda value: None),
+        "release recent: the ledger has 3 columns, its topic 2",
+    ),
+    "another column": (another_column, "release ever: its topic holds more than the 3 columns of the ledger"),
+    "a part of a column": (a_part_of_a_column, "release ever: its topic holds more than the 3 columns of the ledger"),
+    "other padding": (
+        lambda place: rewrite(place, place.topics.synthetic("recent"), 0, with_padding),
+        "release recent: its contract is not what the study implies",
+    ),
+    "less spending": (
+        lambda place: rewrite(place, place.topics.ledger, -1, with_field("rho_spent", lambda rho: 0.1)),
+        "is not what the first intent of its period announced",
+    ),
+    "a record that follows nothing": (a_last_record_again, "is of period 3, but 4 is next"),
+    "a draw announced beyond the last": (
+        lambda place: append(place, place.topics.ledger, Intent(Period(5), bytes(32)).encode()),
+        "announces period 5, but 4 is next",
+    ),
+    "a draw announced after the end": (
+        lambda place: append(place, place.topics.ledger, Intent(Period(4), bytes(32)).encode()),
+        "the ledger goes on after its last record of a period, 3",
+    ),
+    "measurements after the end": (
+        lambda place: append(place, place.topics.ledger, MeasurementChunk("ever", Period(4), 0, 4, np.arange(4)).encode()),
+        "the ledger goes on after its last record of a period, 3",
+    ),
+    "no record at all": (lambda place: append(place, place.topics.ledger, b"\xc1"), "is malformed"),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERING)
+def test_tampering_is_found_out(honest: Place, tmp_path: Path, what: str) -> None:
+    place = Place(tmp_path / "copy", honest.url, honest.recipe, honest.programs)
+    shutil.copytree(honest.folder, place.folder)
+    place.do("verify")
+    tamper, finding = TAMPERING[what]
+
+    tamper(place)
+
+    verified = place.call("verify", "--json")
+    assert verified.code == 4
+    assert verified.out == ""
+    assert finding in verified.complaint
+    assert len(verified.complaint.splitlines()) == 1

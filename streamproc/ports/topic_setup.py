@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
 
 from streamproc.errors import Refused
 from streamproc.ports.control import append_key
-from streamproc.ports.log import Log, TopicSettings
+from streamproc.ports.log import Log, NoSuchTopic, NotAllowed, TopicSettings
 from streamproc.study import Study
 from streamproc.wire.topics import Topics
 
@@ -29,17 +30,23 @@ def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
 
 
 async def set_up_topics(log: Log, study: Study) -> list[str]:
-    """Create what is missing, check what is there, and give the study its key; answers with the topics created."""
+    """Create what is missing, check what is there, and give the study its key; answers with the topics created.
+
+    A role sees only some of the topics and may create none: what it is denied here is not its business; what it needs and
+    is denied it will hear of when it uses it.
+    """
     there = await log.topics()
     wanted = wanted_settings(study, await log.brokers())
     created = []
     for topic, settings in wanted.items():
-        if topic in there:
-            await check_topic(log, topic, settings)
-        else:
-            await log.create_topic(topic, settings)
-            created.append(topic)
-    await append_key(log, study)
+        with suppress(NotAllowed):
+            if topic in there:
+                await check_topic(log, topic, settings)
+            else:
+                await log.create_topic(topic, settings)
+                created.append(topic)
+    with suppress(NotAllowed, NoSuchTopic):
+        await append_key(log, study)
     return created
 
 

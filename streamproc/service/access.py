@@ -29,6 +29,7 @@ def acl_commands(study: Study) -> Iterator[str]:
             if role in access.measures:
                 operations += ["Describe"]
             if operations:
+                operations.append("DescribeConfigs")  # each role checks that its topics are set up as they must be
                 flags = " ".join(f"--operation {operation}" for operation in dict.fromkeys(operations))
                 yield f"kafka-acls --add --allow-principal User:{role.value} {flags} --topic {access.topic}"
         if role is Role.SYNTHESIZER:

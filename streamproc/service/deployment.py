@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,14 @@ from streamproc.ports.control import ControlFollower
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.files import read_study
-from streamproc.ports.log import Log
+from streamproc.ports.log import Log, NotAllowed
 from streamproc.ports.reading import everything
 from streamproc.ports.roster import read_roster
 from streamproc.privacy.entropy import Entropy
 from streamproc.study import Broker, Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 from streamproc.wire.ledger import StudyRecord, decode_ledger
+from streamproc.wire.malformed import Malformed
 from streamproc.wire.topics import Topics
 
 ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
@@ -111,11 +112,19 @@ class Deployment:
 
     async def check_begun(self, log: Log) -> None:
         """Refuse to touch a study whose ledger was begun with other values than these."""
-        async for record in everything(log, self.topics.ledger):
-            begun = decode_ledger(record.value)
-            if isinstance(begun, StudyRecord) and begun.fingerprint != await self.fingerprint(log):
-                raise Refused(f"study {self.study.name}: its ledger was begun with other values; a study cannot change")
+        async with aclosing(everything(log, self.topics.ledger)) as records:
+            first = await anext(records, None)
+        if first is None:
             return
+        try:
+            begun = decode_ledger(first.value)
+            mark = await self.fingerprint(log)
+        except Malformed:
+            raise Refused(f"topic {self.topics.ledger}: does not begin with a study record") from None
+        except NotAllowed:
+            return  # a reporter may not read the key of a roster's digest
+        if isinstance(begun, StudyRecord) and begun.fingerprint != mark:
+            raise Refused(f"study {self.study.name}: its ledger was begun with other values; a study cannot change")
 
     async def fingerprint(self, log: Log) -> bytes:
         """Of the study as it is here; the key of its roster's digest is in the control topic."""

@@ -125,6 +125,11 @@ class PublicStudy:
         if news:
             self.ledger = self._walker.verified()
 
+    async def catch_up_ledger(self) -> None:
+        """Take in all of the ledger that is there now."""
+        while not await self._ledger.reached():
+            await self.poll_ledger(timeout=0.5)
+
     async def catch_up(self) -> None:
         """Take in everything that is there now.
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from streamproc.actor.schedule import Scheduler
 from streamproc.actor.synthesizer import Ports as SynthesizerPorts
 from streamproc.actor.synthesizer import Synthesizer
+from streamproc.errors import Refused
 from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
 from streamproc.ports.clock import SystemClock
@@ -132,6 +133,8 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
 async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
     study, clock = deployment.study, SystemClock()
+    if await patiently(lambda: _is_over(deployment, log), health):
+        return
     with deployment.locked_disk() as disk:
         await patiently(lambda: set_up_topics(log, study), health)
         mark = await patiently(lambda: deployment.fingerprint(log), health)
@@ -141,7 +144,11 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
             if study.schedule is not None:
                 scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
                 beside.append(group.create_task(patiently(scheduler.run, health)))
-            await Synthesizer(study, mark, ports, health).run()
+            try:
+                await Synthesizer(study, mark, ports, health).run()
+            except Refused:
+                health.operator.refused.set(1)
+                raise
             for task in beside:
                 task.cancel()
 
@@ -149,6 +156,8 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
     """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released."""
     study, topics = deployment.study, deployment.topics
+    if await patiently(lambda: _is_over(deployment, log), health):
+        return
     await patiently(lambda: set_up_topics(log, study), health)
     disk = deployment.disk()
     async with asyncio.TaskGroup() as group:
@@ -159,6 +168,16 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
             crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
         await _follow_ledger(deployment, log, health)
         crew.cancel()
+
+
+async def _is_over(deployment: Deployment, log: Log) -> bool:
+    """Whether period `T` is released: then nothing is set up, and nobody needs a state folder any more."""
+    public = PublicStudy(log, deployment.study)
+    try:
+        await public.catch_up_ledger()
+        return public.period == deployment.study.horizon
+    finally:
+        await public.close()
 
 
 async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, pinned: Sequence[int]) -> None:
@@ -211,11 +230,14 @@ async def patiently(work: Callable[[], Awaitable[Result]], health: Health) -> Re
     """Do it, waiting for a broker that is away; a denied authorisation ends it at once."""
     pause = 0.5
     while True:
+        began = time.monotonic()
         try:
             return await work()
         except NotAllowed:
             raise
         except (LogUnavailable, OutcomeUnknown) as problem:
+            if time.monotonic() - began > LONGEST_PAUSE:
+                pause = 0.5  # it worked for a while: this is another trouble
             health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}")
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.ports.log import Fenced, LogUnavailable, NotAllowed, OutcomeUnknown
+from streamproc.ports.log import Fenced, LogUnavailable, NotAllowed, OutcomeUnknown, Record
 from streamproc.ports.simulated import Faults
+from streamproc.ports.simulated.parts import SimulatedReader
+from streamproc.privacy.quantities import Period
+from streamproc.synth.step import Step
+from streamproc.synth.synthesis import Synthesis
 from tests.actor.runs import HISTORIES, begun, fed
 from tests.world.faults import Moment, Moments, failing
-from tests.world.study_world import StudyWorld
+from tests.world.study_world import Diary, StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
 TRANSACTOR = ("fence", "begin", "send", "commit")
@@ -132,12 +136,43 @@ def test_what_the_broker_denies_is_not_tried_again() -> None:
     in_virtual_time(denied())
 
 
-def test_the_watermark_never_goes_back_though_the_topic_is_read_again() -> None:
+def test_the_watermark_never_goes_back_though_the_topic_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = SimulatedReader.read
+
+    async def one_by_one(reader: SimulatedReader, *, max_records: int = 1, timeout: float = 0.5) -> Sequence[Record]:
+        return await read(reader, max_records=1, timeout=timeout)
+
     async def run() -> None:
-        moments, _ = without_trouble()
-        commits = [number for number, moment in enumerate(moments) if str(moment) == "after commit"]
-        world = await troubled(failing(OutcomeUnknown("no answer"), lambda number, moment: number in commits[2:4]))
+        monkeypatch.setattr(SimulatedReader, "read", one_by_one)
+
+        def second_period_is_out(number: int, moment: Moment) -> bool:
+            out = str(moment) == "after commit" and world.ledger().period == 2
+            return out and not world.diary.troubles
+
+        world = await begun()
+        log = world.connection("synthesizer", failing(OutcomeUnknown("no answer"), second_period_is_out))
+        await fed(world, world.synthesizer(log=log).run())
+        assert len(world.diary.troubles) == 1
         assert world.diary.watermarks == sorted(world.diary.watermarks)
-        assert max(world.diary.watermarks) == 3
+        assert set(world.diary.watermarks) == {0, 1, 2, 3}
+
+    in_virtual_time(run())
+
+
+def test_nothing_is_told_of_a_period_before_it_is_published() -> None:
+    async def run() -> None:
+        world = await begun()
+        told: list[tuple[str, int, int]] = []
+
+        class Witness(Diary):
+            def persisted(self, period: Period, size: int) -> None:
+                told.append(("persisted", period, world.ledger().period))
+
+            def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
+                told.append(("released", period, world.ledger().period))
+
+        world.diary = Witness()
+        await fed(world, world.synthesizer().run())
+        assert told == [(what, period, period) for period in (1, 2, 3) for what in ("persisted", "released")]
 
     in_virtual_time(run())

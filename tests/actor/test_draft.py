@@ -1,0 +1,71 @@
+"""What a period publishes, in which order, and what its ledger record says of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from streamproc.actor.draft import Draft, draft
+from streamproc.ports.entropy import SeededEntropy
+from streamproc.replay.study import tallies_of
+from streamproc.synth.contract import contracts
+from streamproc.synth.synthesis import Synthesis
+from streamproc.wire.columns import ColumnChunk, decode_synthetic
+from streamproc.wire.contracts import ContractRecord
+from streamproc.wire.ledger import PeriodRecord, decode_ledger, digest
+from streamproc.wire.topics import Topics
+from tests.actor.runs import HISTORIES, STUDY
+
+TOPICS = Topics(STUDY.name)
+
+
+def drafts() -> list[Draft]:
+    """Of three periods; the window release begins with the second."""
+    synthesis = Synthesis.start(contracts(STUDY, len(HISTORIES), insecure=True))
+    made: list[Draft] = []
+    for tally in tallies_of(STUDY, HISTORIES):
+        before = synthesis
+        synthesis, steps = before.step(tally, SeededEntropy(1))
+        made.append(draft(TOPICS, before, synthesis, steps, made[-1].digest if made else b"0" * 32))
+    return made
+
+
+def record_of(drafted: Draft) -> PeriodRecord:
+    record = decode_ledger(drafted.outgoing[-1].value)
+    assert isinstance(record, PeriodRecord)
+    return record
+
+
+def test_the_ledger_record_goes_last_and_is_what_is_announced() -> None:
+    for drafted in drafts():
+        *others, last = drafted.outgoing
+        assert (last.topic, digest(last.value)) == (TOPICS.ledger, drafted.digest)
+        assert record_of(drafted).previous == drafted.previous
+        assert not any(isinstance(decode_ledger(r.value), PeriodRecord) for r in others if r.topic == TOPICS.ledger)
+
+
+def test_columns_go_before_anything_of_the_ledger() -> None:
+    for drafted in drafts():
+        topics = [record.topic == TOPICS.ledger for record in drafted.outgoing]
+        assert topics == sorted(topics)
+
+
+def test_a_contract_goes_once_before_the_first_column() -> None:
+    for release in STUDY.releases:
+        values = [r.value for drafted in drafts() for r in drafted.outgoing if r.topic == TOPICS.synthetic(release.name)]
+        contract, *columns = [decode_synthetic(value) for value in values]
+        assert isinstance(contract, ContractRecord)
+        assert [column.period for column in columns if isinstance(column, ColumnChunk)] == [1, 2, 3]
+
+
+def test_before_its_first_window_is_full_a_release_says_that_nothing_came_out_and_nothing_was_spent() -> None:
+    first = record_of(drafts()[0]).releases["w"]
+    assert (first.columns, first.n_star, first.rho, first.rho_spent) == ((), None, 0.0, 0.0)
+
+
+def test_what_a_period_adds_is_what_the_running_total_grows_by_rounded_up() -> None:
+    records = [record_of(drafted) for drafted in drafts()]
+    for name in records[0].releases:
+        totals = [Fraction(0), *(Fraction(record.releases[name].rho_spent) for record in records)]
+        for record, before, after in zip(records, totals, totals[1:], strict=False):
+            added = Fraction(record.releases[name].rho)
+            assert after - before <= added <= (after - before) * Fraction(1 + 2**-52)

@@ -18,9 +18,9 @@ from experiments.trials import Trial
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Panel, count_of
 from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.window import Measure
 from streamproc.replay import Replayed
 from streamproc.study import WindowRelease
-from streamproc.study.release import Measure
 from streamproc.synth.contract import WindowContract
 
 PEOPLE, HORIZON, K, RHO, BETA = 25_000, 12, 3, 0.005, 0.05

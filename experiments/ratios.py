@@ -14,9 +14,10 @@ from experiments.summaries import Ranged, ratio_of_means, squared_errors
 from experiments.trials import Symbols, Trial
 from streamproc.panel.accuracy import window_stderr
 from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName
 from streamproc.privacy.quantities import FloatArray, Period
+from streamproc.privacy.window import Measure
 from streamproc.study import CumulativeRelease, WindowRelease
-from streamproc.study.release import CounterName, Measure
 from streamproc.synth.contract import WindowContract
 
 RHO = 0.005

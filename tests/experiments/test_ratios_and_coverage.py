@@ -32,8 +32,8 @@ def test_the_formulas_give_the_promised_variance_ratios(settings: Settings, few:
 
 
 def test_measured_variances_agree_with_the_formulas(settings: Settings, few: list[Subject]) -> None:
-    """Seeded. 100 runs know the ratio to about 4%; 15% is more than three times that."""
-    for ratio in ratios.window_ratios(replace(settings, runs=100), few[0]):
+    """Seeded. 40 runs know the ratio to about 5%; it must not be taken for that of the other adjacency, 23% away."""
+    for ratio in ratios.window_ratios(replace(settings, runs=40), few[0]):
         assert ratio.measured.value == pytest.approx(float(ratio.expected), rel=0.15)
         assert ratio.measured.low < ratio.measured.value < ratio.measured.high
 

@@ -1,4 +1,4 @@
-"""What reports claim: the few pairs of period and symbol that occur, numbered, so that a report is two small numbers."""
+"""What reports claim: a period and a symbol, as one number, so that a report is two numbers."""
 
 from __future__ import annotations
 
@@ -11,30 +11,36 @@ from streamproc.study import Study
 from streamproc.wire.report_parts import tail_of
 from streamproc.wire.spans import Spans
 
+_SYMBOLS = 256
+"""More than alphabets have, and than `NOTHING` is."""
+
 
 class Claims:
-    """Numbers pairs of a period of the study and a symbol, known or not, as they turn up."""
+    """Turns pairs of a period of the study and a symbol, known or not, into numbers and back."""
 
     def __init__(self, study: Study) -> None:
         self._symbol = study.symbol_index
-        self._numbers: dict[tuple[int, int], int] = {}
+        self._horizon = study.horizon
+        self._expected: set[int] = set()
         self._by_tail = Lookup()
 
+    def expect(self, *periods: int) -> None:
+        """Make the reports of these periods quick to recognise, as far as they are the study's."""
+        for period in periods:
+            if period not in self._expected and 1 <= period <= self._horizon:
+                self._expected.add(period)
+                tails = Spans.of([tail_of(period, symbol) for symbol in self._symbol])
+                self._by_tail.put(tails, np.array([self.number(period, symbol) for symbol in self._symbol]))
+
     def number(self, period: int, symbol: str) -> int:
-        """The number of this pair; `period` is one of the study's."""
-        index = self._symbol.get(symbol, int(NOTHING))
-        number = self._numbers.get((period, index))
-        if number is None:
-            number = self._numbers[period, index] = len(self._numbers)
-            if index != NOTHING:
-                self._by_tail.put(Spans.of([tail_of(period, symbol)]), np.array([number]))
-        return number
+        """The number of this pair; `period` is one of the study's, and more of it will come."""
+        self.expect(period)
+        return period * _SYMBOLS + self._symbol.get(symbol, int(NOTHING))
 
     def numbers(self, tails: Spans) -> IntArray:
-        """The numbers of what canonical reports end with; -1 for what has not turned up yet."""
+        """The numbers of what canonical reports end with; -1 for what was not expected."""
         return self._by_tail.find(tails)
 
     def look_up(self, numbers: IntArray) -> tuple[IntArray, Symbols]:
         """The periods and symbols behind these numbers."""
-        pairs = np.array(list(self._numbers), dtype=np.int64).reshape(-1, 2)[numbers]
-        return pairs[:, 0], pairs[:, 1].astype(np.uint8)
+        return numbers // _SYMBOLS, (numbers % _SYMBOLS).astype(np.uint8)

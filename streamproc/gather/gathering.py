@@ -122,8 +122,9 @@ class Gathering:
 
     def ingest(self, records: Sequence[Record]) -> None:
         """Take in records in the order of the log."""
-        # Nearly every record is a report of somebody known, of a period and a symbol that occurred before: those are
-        # recognised all together, and only the others are decoded one by one.
+        # Nearly every record is a report of somebody known, with a symbol of the alphabet, of this period or the next: those
+        # are recognised all together, and only the others are decoded one by one.
+        self._claims.expect(self._period + 1, self._period + 2)
         ids, tails = split_reports(Spans.of([record.value or b"" for record in records]))
         rows, claims = self._people.rows(ids), self._claims.numbers(tails)
         offsets = np.fromiter(map(_OFFSET, records), dtype=np.int64, count=len(records))

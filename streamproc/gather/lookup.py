@@ -39,18 +39,16 @@ class Lookup:
         """The number of each string, -1 where it is not known here."""
         keys, held = self._keys_of(strings)
         places = self._first_places(keys)
-        there = self._keys_at(places)
+        there = _rows(self._keys, places)
         same = held & _equal(there, keys)
         found: IntArray = np.where(same, self._numbers[places], np.int64(-1))
         left = np.flatnonzero(held & ~same & (there[:, 0] != 0))
-        keys, places = keys[left], places[left]
         while len(left):
-            places = (places + 1) % len(self._numbers)
-            there = self._keys_at(places)
-            same = _equal(there, keys)
-            found[left[same]] = self._numbers[places[same]]
-            further = ~same & (there[:, 0] != 0)
-            left, keys, places = left[further], keys[further], places[further]
+            places[left] = here = (places[left] + 1) % len(self._numbers)
+            there = _rows(self._keys, here)
+            same = _equal(there, _rows(keys, left))
+            found[left[same]] = self._numbers[here[same]]
+            left = left[~same & (there[:, 0] != 0)]
         return found
 
     def put(self, strings: Spans, numbers: IntArray) -> None:
@@ -81,7 +79,7 @@ class Lookup:
             free = self._keys[here, 0] == 0
             # Of several that want one place the last gets it; the others see that it is not theirs.
             self._keys[here[free]] = keys[left[free]]
-            same = _equal(self._keys_at(here), keys[left])
+            same = _equal(_rows(self._keys, here), _rows(keys, left))
             self._numbers[here[same]] = numbers[left[same]]
             left = left[~same]
             places[left] = (places[left] + 1) % len(self._numbers)
@@ -93,7 +91,7 @@ class Lookup:
         block = strings.blocks(8 * self._words, before=1)
         block[:, 0] = lengths
         keys: npt.NDArray[np.uint64] = block.view(np.uint64)
-        keys &= self._ends_after[lengths]
+        keys &= _rows(self._ends_after, lengths)
         return keys, held
 
     def _first_places(self, keys: npt.NDArray[np.uint64]) -> IntArray:
@@ -102,10 +100,11 @@ class Lookup:
         mixed = (mixed ^ (mixed >> np.uint64(32))) * self._factors[0]
         return (mixed >> np.uint64(65 - len(self._numbers).bit_length())).astype(np.int64)
 
-    def _keys_at(self, places: IntArray) -> npt.NDArray[np.uint64]:
-        """As `self._keys[places]`, many times faster for rows of a few bytes."""
-        whole = self._keys.view(f"V{8 * self._words}").ravel()
-        return whole[places].view(np.uint64).reshape(-1, self._words)
+
+def _rows(keys: npt.NDArray[np.uint64], at: IntArray) -> npt.NDArray[np.uint64]:
+    """As `keys[at]`, which is slow on short rows."""
+    whole = keys.view(f"V{keys.itemsize * keys.shape[1]}").ravel()
+    return whole[at].view(np.uint64).reshape(-1, keys.shape[1])
 
 
 def _equal(some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer
 
@@ -21,3 +22,8 @@ async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
     except asyncio.CancelledError:
         if task is not None and task.cancelling():
             raise
+    finally:
+        # If it did not get so far; otherwise nothing is left to close.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await consumer._client.close()

@@ -1,1 +1,1 @@
-"""How fast synthesis is and how much memory it takes, each measured against something on the same machine."""
+"""How fast a study is synthesized and gathered and how much memory that takes, against something on the same machine."""

@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench import memory, plan, repetitions, step
+from bench import cut_to_column, gathering, gathering_memory, memory, plan, repetitions, step
 from bench.result import Result
 
 TOPICS: Mapping[str, Callable[[bool], Iterator[Result]]] = {
@@ -23,6 +23,9 @@ TOPICS: Mapping[str, Callable[[bool], Iterator[Result]]] = {
     "memory": memory.measure,
     "plan": plan.measure,
     "repetitions": repetitions.measure,
+    "gathering": gathering.measure,
+    "gathering-memory": gathering_memory.measure,
+    "cut-to-column": cut_to_column.measure,
 }
 _NUMBERS: Mapping[str, Literal["left", "right"]] = {"measured": "right", "limit": "right", "unit": "left", "": "left"}
 OUT = Path(__file__).parent / "out" / "bench.json"
@@ -30,7 +33,7 @@ OUT = Path(__file__).parent / "out" / "bench.json"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what was asked for. The exit code is 1 only with `--check`, if a limit was exceeded."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure speed and memory: two minutes in all.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure speed and memory: five minutes in all.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TOPICS)}; all if none is named")
     parser.add_argument("--check", action="store_true", help="end with 1 if a limit is exceeded")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs, not how fast")
@@ -61,8 +64,9 @@ def _table(results: Sequence[Result]) -> Table:
     for heading, justify in _NUMBERS.items():
         table.add_column(heading, justify=justify, no_wrap=True)
     for result in results:
-        limit = "" if result.limit is None else f"{result.limit:g}"
-        verdict = {True: "[green]within[/]", False: "[red]above[/]", None: ""}[result.within]
+        limit = "" if result.limit is None else f"{'>=' if result.at_least else '<='} {result.limit:g}"
+        missed = "below" if result.at_least else "above"
+        verdict = {True: "[green]within[/]", False: f"[red]{missed}[/]", None: ""}[result.within]
         table.add_row(result.name, f"{result.value:.2f}", limit, result.unit, verdict)
     return table
 

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 import bench.__main__ as command
+import bench.brokers
 import bench.step
+from bench.gathering import Topic
 from bench.memory import kept_bytes, peak_bytes
 from bench.result import Result
 from bench.step import step_ratio
+from bench.streamed import Plan
 from bench.studies import Case, cumulative, first_window, later_window
+from streamproc.wire.reports import ReportBatch, decode_any
 
 
 @pytest.mark.parametrize("topic", command.TOPICS)
@@ -28,9 +32,9 @@ def test_every_topic_gives_results_at_tiny_size(topic: str, tmp_path: Path) -> N
     assert document["machine"].keys() == {"architecture", "cores", "python", "numpy"}
     assert document["results"]
     for result in document["results"]:
-        assert result.keys() == {"name", "value", "unit", "limit", "ratio_of", "within"}
+        assert result.keys() == {"name", "value", "unit", "limit", "at_least", "ratio_of", "within"}
         assert result["value"] >= 0
-        assert result["within"] == (None if result["limit"] is None else result["value"] <= result["limit"])
+        assert (result["within"] is None) == (result["limit"] is None)
         assert (result["unit"] == "x") == (result["ratio_of"] is not None)
     assert len({result["name"] for result in document["results"]}) == len(document["results"])
 
@@ -43,6 +47,14 @@ def test_all_topics_are_measured_if_none_is_named(monkeypatch: pytest.MonkeyPatc
 
     assert command.main(["--out", str(tmp_path / "all.json")]) == 0
     assert len(json.loads((tmp_path / "all.json").read_text())["results"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "at_least", "verdict"),
+    [(5.0, False, True), (6.0, False, True), (7.0, False, False), (5.0, True, False), (6.0, True, True), (7.0, True, True)],
+)
+def test_a_limit_is_the_most_or_the_least_a_number_may_be(value: float, at_least: bool, verdict: bool) -> None:
+    assert Result(name="thing", value=value, unit="s", limit=6.0, at_least=at_least).within is verdict
 
 
 @pytest.mark.parametrize(("value", "arguments", "code"), [(7.0, [], 0), (7.0, ["--check"], 1), (6.0, ["--check"], 0)])
@@ -107,3 +119,34 @@ def test_memory_is_that_of_all_arrays_kept_and_of_all_allocated_on_top() -> None
 
     assert kept_bytes(State()) == 2000 + 80 + 40
     assert peak_bytes(Case("zeros", 1000, State(), step)) == pytest.approx(2120 + 100_000, abs=2000)
+
+
+def test_reports_are_counted_by_the_position_read_up_to(tmp_path: Path) -> None:
+    """Of two periods of 100 reports the first has one record, the second four."""
+    topic = Topic(Plan("any", 100, 2), "embedded:none", tmp_path)
+    topic.__dict__["ends"] = [1, 5]
+
+    assert [topic.reports_below(position) for position in range(6)] == [0, 100, 125, 150, 175, 200]
+
+
+@pytest.mark.parametrize(("packed", "records"), [(False, 50), (True, 1)])
+def test_everybody_reports_once_in_a_period(packed: bool, records: int) -> None:
+    plan = Plan("any", 50, 2, packed=packed)
+
+    decoded = [decode_any(value) for _, value in plan.records(plan.ids(), 2)]
+
+    assert len(decoded) == records
+    individuals = [each for report in decoded for each in (report.ids if isinstance(report, ReportBatch) else report[:1])]
+    assert sorted(individuals) == plan.ids()
+
+
+def test_without_a_broker_there_is_a_line_and_no_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench.brokers, "missing_programs", lambda: "install Java")
+
+    assert list(command.TOPICS["gathering"](False)) == list(command.TOPICS["cut-to-column"](False)) == []
+    assert capsys.readouterr().out.splitlines() == [
+        "gathering is not measured: install Java",
+        "the time from cut to column is not measured: install Java",
+    ]

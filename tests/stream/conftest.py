@@ -17,6 +17,9 @@ from tests.stream.recipes import Recipe
 BROKERS = ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
 """For tests of whatever must be the same on both."""
 
+ONE_NORMALLY = [pytest.param("embedded", marks=pytest.mark.slow), pytest.param("kafka", marks=pytest.mark.kafka)]
+"""For tests of which the real broker is the harder one."""
+
 NewPlace = Callable[..., Place]
 """`new_place(broker, recipe's fields...)`: a study with a name of its own on "embedded" or "kafka"."""
 

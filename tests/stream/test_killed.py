@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.stream.altered import DEAD, POINTS
-from tests.stream.conftest import BROKERS, NewPlace
+from tests.stream.conftest import BROKERS, ONE_NORMALLY, NewPlace
 from tests.stream.places import Place, random_symbols
 from tests.stream.seen import check_seen_once
 
@@ -34,7 +34,7 @@ def test_a_synthesizer_that_dies_once_in_every_period_goes_on_with_what_it_drew(
     place.do("verify")
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", ONE_NORMALLY)
 def test_a_draw_that_is_interrupted_at_every_point_comes_out_once(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker, horizon=2)
     prepared(place)

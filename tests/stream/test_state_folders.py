@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from tests.stream.altered import DEAD
-from tests.stream.conftest import BROKERS, NewPlace
+from tests.stream.conftest import BROKERS, ONE_NORMALLY, NewPlace
 from tests.stream.places import Place, random_symbols
 from tests.stream.programs import Program
 from tests.stream.seen import check_seen_once, everything_public
@@ -96,7 +96,7 @@ def test_a_lost_draw_that_was_announced_is_paid_for_twice_or_not_made_again(
     assert abandoned == {each: int(each == period) for each in (1, 2, 3)}
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", ONE_NORMALLY)
 def test_two_synthesizers_with_copies_of_one_state_folder_publish_one_draw(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker)
     place.start("gather")

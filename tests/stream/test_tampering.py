@@ -106,7 +106,7 @@ TAMPERING: dict[str, tuple[Callable[[Place], None], str]] = {
     ),
     "less spending": (
         lambda place: rewrite(place, place.topics.ledger, -1, with_field("rho_spent", lambda rho: 0.1)),
-        "is not what the first intent of its period announced",
+        "is not the one draw that was announced and not abandoned",
     ),
     "a record that follows nothing": (a_last_record_again, "is of period 3, but 4 is next"),
     "a draw announced beyond the last": (

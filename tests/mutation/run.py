@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def main(names: Iterable[str]) -> int:
-    """Run the faults whose name contains one of `names` (default: all). The number of faults nobody noticed is the exit code."""
+    """Run the faults whose name contains one of `names` (default: all); the exit code is how many nobody noticed."""
     chosen = [fault for fault in FAULTS if not names or any(name in fault.name for name in names)]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "project"

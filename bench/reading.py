@@ -68,7 +68,7 @@ async def gather(deployment: Deployment, ends: Sequence[int]) -> list[Mark]:
 
 
 async def bare(deployment: Deployment, ends: Sequence[int]) -> list[Mark]:
-    """aiokafka's `getmany` and nothing else, fetching as much at once as the gatherer does."""
+    """aiokafka's `getmany` and nothing else, fetching as much at once as the gatherer does, and taking in what is best."""
     at = TopicPartition(deployment.topics.reports, 0)
     marks = [Mark(0, process_time())]
     async with AIOKafkaConsumer(

@@ -26,6 +26,9 @@ from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
 from streamproc.wire.tallies import Tally
 from streamproc.wire.topics import Topics
 
+AT_ONCE = 20_000
+"""Records read at once at most: each time the broker is asked a few questions besides."""
+
 Save: TypeAlias = Callable[[Gathering, Offset], int]
 """Writes a checkpoint."""
 
@@ -142,7 +145,7 @@ class Gatherer:
                 self._observer.checkpointed(self._partition, size)
 
     async def _read_on(self, gathering: Gathering, reader: Reader) -> None:
-        records = await reader.read(timeout=0.2)
+        records = await reader.read(max_records=AT_ONCE, timeout=0.2)
         if records:
             await self._ports.offload(gathering.ingest, records)
             end = await self._ports.log.end_offset(self._topics.reports, self._partition)

@@ -219,16 +219,16 @@ class Gathering:
             self._reject_all(offsets, Reason.LATE)
             return
         cut = self._cuts.get(period)
-        if cut is not None:
-            late = offsets >= cut
+        if cut is not None and (late := offsets >= cut).any():
             self._reject_all(offsets[late], Reason.LATE)
             rows, symbols, offsets = rows[~late], symbols[~late], offsets[~late]
         if period == 1 and self._cohort is None:
             self._joined.add(rows, np.zeros_like(symbols), offsets)
-        wrong = symbols == NOTHING
-        self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)
-        reports, sure = self._reports_of(period), self._surely_ends(period)
-        self._reject_all(reports.add(rows[~wrong], symbols[~wrong], offsets[~wrong], sure), Reason.DUPLICATE)
+        if (wrong := symbols == NOTHING).any():
+            self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)
+            rows, symbols, offsets = rows[~wrong], symbols[~wrong], offsets[~wrong]
+        repeated = self._reports_of(period).add(rows, symbols, offsets, self._surely_ends(period))
+        self._reject_all(repeated, Reason.DUPLICATE)
 
     def _surely_ends(self, period: int) -> int:
         """An offset which the cut of this open period is not below."""

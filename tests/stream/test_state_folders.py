@@ -36,10 +36,10 @@ def release(place: Place, panel: Path, period: int) -> None:
     assert roles.stop().code == 0
 
 
-def check_refused(place: Place, why: str) -> None:
+def check_refused(place: Place, role: str, why: str) -> None:
     """Starting is refused for this reason, and changes nothing."""
     before = everything_public(place)
-    assert why in complaint_of(place.start("run"))
+    assert why in complaint_of(place.start(role))
     assert everything_public(place) == before
 
 
@@ -53,10 +53,10 @@ def test_old_or_lost_state_is_refused_and_can_be_restored(new_place: NewPlace, b
 
     shutil.rmtree(place.state)
     old.rename(place.state)
-    check_refused(place, "the state folder is old: it ends at period 1, the ledger at 2")
+    check_refused(place, "run", "the state folder is old: it ends at period 1, the ledger at 2")
 
     shutil.rmtree(place.state)
-    check_refused(place, "the ledger ends at period 2, but the state folder holds nothing")
+    check_refused(place, "run", "the ledger ends at period 2, but the state folder holds nothing")
 
     assert "as of period 2" in place.do("restore").out
     again = place.call("restore")
@@ -74,20 +74,21 @@ def test_a_lost_draw_that_was_announced_is_paid_for_twice_or_not_made_again(
     new_place: NewPlace, broker: str, period: int
 ) -> None:
     place = new_place(broker, horizon=3)
+    gatherer = place.start("gather", "--state", place.folder / "gatherer")
     place.do("send", panel_of(place), "--close")
-    assert place.start_altered(f"after-announce@{period}", "run").end().code == DEAD
+    assert place.start_altered(f"after-announce@{period}", "synthesize").end().code == DEAD
     shutil.rmtree(place.state)
 
-    check_refused(
-        place, f"the ledger ends at period {period - 1}, and the next was announced, but the state folder holds nothing"
-    )
+    lost = f"the ledger ends at period {period - 1}, and the next was announced, but the state folder holds nothing"
+    check_refused(place, "synthesize", lost)
     refused = place.call("restore")
     assert refused.code == 3
     assert f"period {period} was announced" in refused.complaint
     assert not (place.state / "synthesizer.state").exists()
 
     place.do("restore", "--accept-cost")
-    place.start("run", "--until-done").done()
+    place.start("synthesize").done()
+    gatherer.done()
     place.do("verify")
     status = place.status()
     assert status["rho_spent"] > status["rho"]
@@ -111,7 +112,7 @@ def test_two_synthesizers_with_copies_of_one_state_folder_publish_one_draw(new_p
     place.do("verify")
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", ONE_NORMALLY)
 def test_a_second_synthesizer_fences_the_first(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker)
     panel = panel_of(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -12,7 +13,7 @@ import click
 
 from streamproc.cli.deployed import on_deployment, run_until_told
 from streamproc.cli.options import seed_option
-from streamproc.errors import InvalidInput
+from streamproc.errors import InvalidInput, StreamprocError
 from streamproc.ports.log import Log
 from streamproc.service.deployment import Deployment
 from streamproc.service.logs import event, set_up_logs
@@ -103,7 +104,14 @@ def _serve(
             log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
             await work(log, health)
 
-    run_until_told(serve())
+    try:
+        run_until_told(serve())
+    except StreamprocError as error:
+        if not log_json:
+            raise
+        # Who reads lines of JSON reads the last one too.
+        event(str(error), logging.ERROR, exit_code=error.exit_code)
+        raise SystemExit(error.exit_code) from None
 
 
 def _listeners(health: Health, public: str | None, operator: str | None) -> list[Listener]:

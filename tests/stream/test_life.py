@@ -189,9 +189,14 @@ def test_a_topic_with_other_settings_is_refused_with_the_difference(new_place: N
         refused = other.call(command, *(["--period", 1] if command == "close" else []))
         assert refused.code == 3
         assert "retention_ms 86400000 instead of -1, cleanup_policy compact instead of delete" in refused.complaint
-    run = other.start("run").end()
-    assert run.code == 3
-    assert "cleanup_policy compact instead of delete" in run.complaint.splitlines()[-1]
+    plain = other.start("run").end()
+    assert plain.code == 3
+    assert "cleanup_policy compact instead of delete" in plain.complaint.splitlines()[-1]
+    for_machines = other.start("run", "--log-json").end()
+    assert for_machines.code == 3
+    last = json.loads(for_machines.complaint.splitlines()[-1])
+    assert (last["level"], last["exit_code"]) == ("error", 3)
+    assert plain.complaint.splitlines()[-1] == f"streamproc: {last['event']}"
 
 
 @pytest.mark.kafka

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -37,7 +38,7 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
         _complain("interrupted")
     except BrokenPipeError:
         code = _reader_is_gone()
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         if os.environ.get("STREAMPROC_DEBUG") == "1":
             raise
         code = 1
@@ -67,7 +68,7 @@ def _reader_is_gone() -> int:
     return 0
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: BaseException) -> str:
     """Where it happened, but not what the exception says: that may quote somebody's data."""
     if isinstance(error, MemoryError):
         return "not enough memory"

@@ -6,10 +6,15 @@ latencies are functions of private data: they are in the operator's registry onl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from streamproc.privacy.quantities import Epsilon, IntArray, Rho
 from streamproc.study import bin_labels
@@ -27,6 +32,20 @@ class Spending:
     """Counts ever moved by clamping."""
 
 
+class _ClampedBins(Collector):
+    """A counter of which the ledger, and not this process, keeps the value: it goes on where it was after a restart."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.by_release: dict[str, int] = {}
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily("streamproc_clamped_bins", "Counts moved by clamping so far", labels=["release"])
+        for release, clamped in self.by_release.items():
+            family.add_metric([release], clamped)
+        yield family
+
+
 class PublicMetrics:
     """What the public listener shows."""
 
@@ -40,9 +59,7 @@ class PublicMetrics:
         self._bins = Gauge("streamproc_bin_rows", "Released count, padding included", ["release", "bin"], registry=registry)
         self._padding = Gauge("streamproc_padding_rows", "Padding in that bin", ["release", "bin"], registry=registry)
         self._headroom = Gauge("streamproc_padding_headroom_rows", "The smallest bin", ["release"], registry=registry)
-        self._clamped = Gauge(
-            "streamproc_clamped_bins_total", "Counts moved by clamping so far", ["release"], registry=registry
-        )
+        self._clamped = _ClampedBins(registry)
 
     def show_spending(self, period: int, epsilon: Epsilon, releases: Mapping[str, Spending]) -> None:
         """What the ledger says after `period`."""
@@ -51,7 +68,7 @@ class PublicMetrics:
         for name, spending in releases.items():
             self._budget.labels(name).set(spending.rho)
             self._spent.labels(name).set(spending.spent)
-            self._clamped.labels(name).set(spending.clamped)
+            self._clamped.by_release[name] = spending.clamped
 
     def show_counts(self, contract: Contract, counts: IntArray) -> None:
         """The released counts of a release's last period."""
@@ -84,4 +101,29 @@ class OperatorMetrics:
         )
         self.watermark = Gauge("streamproc_watermark", "Last period tallied by every partition", registry=registry)
         self.fenced = Counter("streamproc_fenced", "Times the synthesizer was fenced", registry=registry)
-        self.refused = Gauge("streamproc_refused", "1 if the synthesizer refused to go on", registry=registry)
+        self.refused = Gauge("streamproc_refused", "1 if the role refused to go on", registry=registry)
+        self.troubles = Counter("streamproc_troubles", "Times the broker was away or an outcome unknown", registry=registry)
+        self._ready = Gauge("streamproc_ready", "1 if the process does its work, as /readyz says", registry=registry)
+        self._horizon = Gauge("streamproc_horizon_periods", "Periods the study has in all", registry=registry)
+        self._due = Gauge(
+            "streamproc_next_release_timestamp_seconds",
+            "When the schedule closes the first period that is not released; +Inf without a schedule, and after the last",
+            registry=registry,
+        )
+        ProcessCollector(registry=registry)
+
+    def show_study(self, horizon: int, ready: Callable[[], bool]) -> None:
+        """What does not change, and whom to ask whether the process is ready."""
+        self._horizon.set(horizon)
+        self._ready.set_function(lambda: float(ready()))
+
+    def show_due(self, cut: datetime | None) -> None:
+        """When the next period to be released is closed by the schedule; None if none is."""
+        self._due.set(math.inf if cut is None else cut.timestamp())
+
+    def forget(self, partition: int) -> None:
+        """Show no more what was true of a partition that another process gathers now; what was counted stays."""
+        shown = ((self.lag, partition), (self.people, partition), (self.settled, partition))
+        for gauge, label in (*shown, (self.state_bytes, f"gather-{partition}")):
+            with suppress(KeyError):
+                gauge.remove(label)

@@ -37,8 +37,8 @@ MAX_FENCED = 3
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before trying again: doubled from the one to the other while nothing works."""
 
-TRANSACTION_TIMEOUT = 60.0
-"""Seconds after which the broker aborts a transaction that a dead synthesizer left open."""
+QUIET_WITHIN = 120
+"""Seconds in which what others left open on our topics must end. Fencing has ended what an earlier synthesizer left."""
 
 Offload = Callable[..., Awaitable[Any]]
 """Runs a slow function without stopping the loop; simulations run it in place."""
@@ -122,7 +122,7 @@ class Synthesizer:
     async def _session(self) -> None:
         """From one look to the end of the study, or to the first error."""
         await self._look_and_decide()
-        transactor = await self._ports.log.transactor(self._topics.transactional_id, timeout=TRANSACTION_TIMEOUT)
+        transactor = await self._ports.log.transactor(self._topics.transactional_id)
         try:
             await transactor.fence()
             await self._wait_until_quiet()
@@ -145,7 +145,7 @@ class Synthesizer:
         mine = [self._topics.ledger, *(self._topics.synthetic(release.name) for release in self._study.releases)]
         log, clock = self._ports.log, self._ports.clock
         for topic in mine:
-            for _ in range(int(2 * TRANSACTION_TIMEOUT)):
+            for _ in range(QUIET_WITHIN):
                 if await log.stable_offset(topic, 0) == await log.end_offset(topic, 0):
                     break
                 await clock.sleep(1.0)

@@ -235,7 +235,10 @@ class Log(Protocol):
         ...
 
     async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> Transactor:
-        """A transactor that has not fenced anybody yet; a transaction open for longer than `timeout` seconds is aborted."""
+        """A transactor that has not fenced anybody yet; a transaction open for longer than `timeout` seconds is aborted.
+
+        On Kafka it is, unless given, what STREAMPROC_KAFKA_TRANSACTION_TIMEOUT says.
+        """
         ...
 
     async def membership(self, group: str, topic: str) -> Membership:

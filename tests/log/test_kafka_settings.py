@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import InvalidInput
-from streamproc.ports.kafka.settings import KafkaSettings
+from streamproc.ports.kafka.settings import KafkaSettings, Timeouts
 
 SERVERS = ("localhost:9092", "other:9093")
 
@@ -45,9 +45,18 @@ def test_tls_checks_the_broker_and_its_name(tmp_path: Path) -> None:
     assert context.check_hostname
 
 
+def test_time_outs_are_those_of_the_environment_where_it_has_any(tmp_path: Path) -> None:
+    assert parse(tmp_path).timeouts == Timeouts(session=10.0, transaction=60.0)
+    assert parse(tmp_path, SESSION_TIMEOUT="6", TRANSACTION_TIMEOUT="7.5").timeouts == Timeouts(6.0, 7.5)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"SESSION_TIMEOUT": "0.5"}, "SESSION_TIMEOUT: got '0.5', allowed: 1 to 1800 seconds"),
+        ({"SESSION_TIMEOUT": "ten"}, "SESSION_TIMEOUT: got 'ten', allowed: 1 to 1800 seconds"),
+        ({"TRANSACTION_TIMEOUT": "901"}, "TRANSACTION_TIMEOUT: got '901', allowed: 1 to 900 seconds"),
+        ({"TRANSACTION_TIMEOUT": "nan"}, "TRANSACTION_TIMEOUT: got 'nan', allowed: 1 to 900 seconds"),
         ({"SECURITY": "TLS"}, "SECURITY: got 'TLS', allowed: PLAINTEXT, SSL, SASL_SSL, SASL_PLAINTEXT"),
         ({"USER": "ann"}, "USER: is set, but STREAMPROC_KAFKA_SECURITY is PLAINTEXT, which does not use it"),
         ({"SECURITY": "SASL_PLAINTEXT", "CA": "TMP/ca"}, "CA: is set, but"),

@@ -88,9 +88,10 @@ class KafkaLog:
             raise
         return reader
 
-    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> KafkaTransactor:
+    async def transactor(self, transactional_id: str, *, timeout: float | None = None) -> KafkaTransactor:
+        seconds = self._settings.timeouts.transaction if timeout is None else timeout
         transactor = KafkaTransactor(
-            self._settings, self._topics, transactional_id, timeout, self._timeout, self._open.discard
+            self._settings, self._topics, transactional_id, seconds, self._timeout, self._open.discard
         )
         self._open.add(transactor)
         return transactor

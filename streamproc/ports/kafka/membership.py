@@ -48,6 +48,8 @@ class KafkaMembership:
             enable_auto_commit=False,
             # Without a position aiokafka would raise for each partition; this one is never read from.
             auto_offset_reset="latest",
+            session_timeout_ms=int(1000 * settings.timeouts.session),
+            heartbeat_interval_ms=int(1000 * settings.timeouts.session / 3),
             max_poll_interval_ms=int(1000 * MAX_SILENCE),
             request_timeout_ms=int(1000 * timeout),
             **settings.options(),

@@ -1,7 +1,8 @@
-"""How to reach Kafka: the servers of the URL, and the security settings of the environment."""
+"""How to reach Kafka: the servers of the URL, and what the environment says about security and time-outs."""
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,30 @@ from streamproc.ports.cells import display
 PREFIX = "STREAMPROC_KAFKA_"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-KNOWN = ("SECURITY", "MECHANISM", "USER", "PASSWORD_FILE", "CA", "CERT", "KEY", "INSTANCE")
+TIMEOUTS = ("SESSION_TIMEOUT", "TRANSACTION_TIMEOUT")
+KNOWN = ("SECURITY", "MECHANISM", "USER", "PASSWORD_FILE", "CA", "CERT", "KEY", "INSTANCE", *TIMEOUTS)
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long the brokers wait for a process that has fallen silent. In seconds."""
+
+    session: float = 10.0
+    """A gatherer that was not heard of for so long loses its partitions to the others; heartbeats come three times as often.
+    Short: a crash is noticed soon. Long: a busy machine is not taken for a dead one. Brokers allow 6..1800 s unless their
+    `group.min.session.timeout.ms` and `group.max.session.timeout.ms` say otherwise."""
+    transaction: float = 60.0
+    """A transaction that a synthesizer left open for so long is aborted, and readers can go on behind it. A new synthesizer
+    ends that of the one before at once, so this matters only until there is one. It must be longer than a period takes to
+    publish: a 90 MB transaction takes 3 s. Brokers allow up to `transaction.max.timeout.ms`, 900 s unless told otherwise."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Timeouts:
+        """From the values of SESSION_TIMEOUT and TRANSACTION_TIMEOUT, where they are set."""
+        return cls(
+            _seconds("SESSION_TIMEOUT", given, cls.session, most=1800.0),
+            _seconds("TRANSACTION_TIMEOUT", given, cls.transaction, most=900.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -32,10 +56,12 @@ class KafkaSettings:
     """For SSL and SASL_SSL; the broker's name is always checked."""
     instance: str | None = None
     """A name this process keeps when it restarts: its partitions wait for it until the session times out."""
+    timeouts: Timeouts = Timeouts()
 
     @classmethod
     def parse(cls, servers: tuple[str, ...], environ: Mapping[str, str]) -> KafkaSettings:
-        """From STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY and _INSTANCE."""
+        """From STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY, _INSTANCE, _SESSION_TIMEOUT
+        and _TRANSACTION_TIMEOUT."""
         given = {name: environ[PREFIX + name] for name in KNOWN if environ.get(PREFIX + name)}
         security = _one_of("SECURITY", given, PROTOCOLS)
         sasl, tls = security.startswith("SASL_"), security.endswith("SSL")
@@ -53,6 +79,7 @@ class KafkaSettings:
             _password(Path(given["PASSWORD_FILE"])) if sasl else None,
             _tls(given) if tls else None,
             given.get("INSTANCE"),
+            Timeouts.parse(given),
         )
 
     def options(self) -> dict[str, Any]:
@@ -74,6 +101,16 @@ def _one_of(name: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> st
     value = given.get(name, allowed[0])
     if value not in allowed:
         raise InvalidInput(f"{PREFIX}{name}: got {value!r}, allowed: {', '.join(allowed)}")
+    return value
+
+
+def _seconds(name: str, given: Mapping[str, str], default: float, *, most: float) -> float:
+    try:
+        value = float(given.get(name, default))
+    except ValueError:
+        value = math.nan
+    if not 1 <= value <= most:
+        raise InvalidInput(f"{PREFIX}{name}: got {given[name]!r}, allowed: 1 to {most:g} seconds")
     return value
 
 

@@ -23,6 +23,9 @@ from streamproc.wire.ledger import StudyRecord
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.topics import Topics
 
+LARGE = 65_536
+"""Bytes of a record above which unpacking and digesting it is left to a thread."""
+
 
 class Followed:
     """A topic of one partition that may not exist yet, read from its start."""
@@ -70,11 +73,21 @@ class FollowedRelease:
     assembler: ColumnAssembler | None = None
     columns: list[ReleasedColumn] = field(default_factory=list)
     """Whole columns; those that the ledger does not know yet wait at the end."""
+    taken: int = 0
+    """How many columns before these were handed out for good."""
+
+    @property
+    def whole(self) -> int:
+        """Columns that were read to their end."""
+        return self.taken + len(self.columns)
 
     async def poll(self, *, timeout: float) -> None:
         """Take in what has come."""
         for value in await self.topic.poll(timeout=timeout):
-            self._take(value)
+            if value is not None and len(value) > LARGE:
+                await asyncio.to_thread(self._take, value)
+            else:
+                self._take(value)
 
     def _take(self, value: bytes | None) -> None:
         try:
@@ -165,13 +178,20 @@ class PublicStudy:
         return None if contract is None else contract.n_star
 
     def columns(self, name: str) -> Sequence[ReleasedColumn]:
-        """The columns of a release that are in the ledger, each checked against its digest there."""
-        ledger = self.ledger
-        digests = () if ledger is None else ledger.column_digests(name)
-        columns = self._releases[name].columns[: len(digests)]
+        """The columns of a release that are in the ledger and were not taken, each checked against its digest there."""
+        ledger, release = self.ledger, self._releases[name]
+        digests = () if ledger is None else ledger.column_digests(name)[release.taken :]
+        columns = release.columns[: len(digests)]
         for column, digest in zip(columns, digests, strict=False):
             if column.digest != digest:
                 raise VerificationFailed(f"release {name}, period {column.period}: the column is not what the ledger says")
+        return columns
+
+    def take_columns(self, name: str) -> Sequence[ReleasedColumn]:
+        """The same, and forget them: for one who follows a long study and keeps only what its columns add up to."""
+        columns, release = self.columns(name), self._releases[name]
+        release.columns = release.columns[len(columns) :]
+        release.taken += len(columns)
         return columns
 
     def panel(self, name: str) -> Panel | None:
@@ -188,7 +208,7 @@ class PublicStudy:
     def check_complete(self) -> None:
         """Every column the ledger promises must be there, under the contract that the study implies, and nothing else."""
         for name, release in self._releases.items():
-            promised, found = self._promised(name), len(self.columns(name))
+            promised, found = self._promised(name), release.taken + len(self.columns(name))
             if found < promised:
                 raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
             if release.contract is not None:
@@ -213,13 +233,13 @@ class PublicStudy:
 
     def _agrees(self) -> bool:
         """Whether every column of the ledger has been read, and nothing else."""
-        whole = all(len(release.columns) >= self._promised(name) for name, release in self._releases.items())
+        whole = all(release.whole >= self._promised(name) for name, release in self._releases.items())
         return whole and self._surplus() is None
 
     def _surplus(self) -> str | None:
         """A release of whose topic the ledger does not know everything."""
         for name, release in self._releases.items():
-            if len(release.columns) > self._promised(name) or (release.assembler and release.assembler.has_begun):
+            if release.whole > self._promised(name) or (release.assembler and release.assembler.has_begun):
                 return name
         return None
 

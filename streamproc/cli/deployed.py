@@ -88,10 +88,10 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return asyncio.run(work)
     except* StreamprocError as group:
-        raise _first(group) from None
+        raise first_error(group) from None
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """Of several that failed together, the one to show."""
     while isinstance(error, BaseExceptionGroup):
         error = max(error.exceptions, key=lambda one: getattr(one, "exit_code", 0) == 3)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamproc.cli.deployed import on_deployment, run_until_told
+from streamproc.cli.deployed import first_error, on_deployment, run_until_told
 from streamproc.cli.options import seed_option
-from streamproc.errors import InvalidInput, StreamprocError
+from streamproc.errors import InvalidInput, Refused, StreamprocError
 from streamproc.ports.log import Log
 from streamproc.service.deployment import Deployment
 from streamproc.service.logs import event, set_up_logs
@@ -31,6 +31,7 @@ def _role(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--public", metavar="HOST:PORT", help="Serve public /metrics, /livez and /readyz there."),
         click.option("--operator", metavar="HOST:PORT", help="Serve the operator's /metrics, /livez and /readyz there."),
+        click.option("--stay", is_flag=True, help="Once the study is over, or the role refuses to go on, wait to be told."),
         click.option("--log-json", is_flag=True, help="Log lines as JSON."),
         click.option("--debug", is_flag=True, help="More log lines."),
     ):
@@ -87,6 +88,7 @@ def _serve(
     *,
     public: str | None,
     operator: str | None,
+    stay: bool,
     log_json: bool,
     debug: bool,
 ) -> None:
@@ -102,7 +104,7 @@ def _serve(
                 event("listening", address=f"{address.host}:{address.port}")
             await patiently(lambda: _knock(deployment), health)
             log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
-            await work(log, health)
+            await (_stay(work(log, health), health) if stay else work(log, health))
 
     try:
         run_until_told(serve())
@@ -112,6 +114,26 @@ def _serve(
         # Who reads lines of JSON reads the last one too.
         event(str(error), logging.ERROR, exit_code=error.exit_code)
         raise SystemExit(error.exit_code) from None
+
+
+async def _stay(work: Awaitable[None], health: Health) -> None:
+    """Do the work, then keep the listeners up: a supervisor that starts what ended again would only hide how it ended.
+
+    A role that refused lets go of its state folder, so that it can be restored in place. Told to stop, it ends with exit 3.
+    """
+    try:
+        await work
+        event("period T is released; the study is over")
+    except* Refused as refusals:
+        health.ready = False
+        health.operator.refused.set(1)
+        refusal = first_error(refusals)
+        event(f"{refusal}; waiting to be told to stop", logging.ERROR)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise refusal from None
+    await asyncio.Event().wait()
 
 
 def _listeners(health: Health, public: str | None, operator: str | None) -> list[Listener]:

@@ -49,6 +49,7 @@ class Health:
         self.ready = False
         """Whether the process does its work; False while it waits for the broker."""
         self._study = deployment.study
+        self.operator.show_study(self._study.horizon, lambda: self.ready)
         self._since = time.monotonic()
         """When the synthesizer last looked for tallies, or released a period."""
         self.recorded(None)
@@ -64,7 +65,11 @@ class Health:
             for name, rho in release_budgets(self._study).items()
         }
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
-        self.public.show_spending(last.period if last else 0, epsilon, spending)
+        released = last.period if last else 0
+        self.public.show_spending(released, epsilon, spending)
+        schedule = self._study.schedule
+        over = released == self._study.horizon
+        self.operator.show_due(None if schedule is None or over else schedule.cut_of(released + 1))
 
     # the synthesizer's observer
 
@@ -99,6 +104,7 @@ class Health:
     def trouble(self, problem: str) -> None:
         """Something that will be tried again."""
         self.ready = False
+        self.operator.troubles.inc()
         event(problem, logging.WARNING)
 
     # the gatherers' observer
@@ -136,7 +142,7 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
     study, clock = deployment.study, SystemClock()
     if await patiently(lambda: _is_over(deployment, log, draws=True), health):
-        return
+        return await _follow_ledger(deployment, log, health)
     with deployment.locked_disk() as disk:
         await patiently(lambda: set_up_topics(log, study), health)
         mark = await patiently(lambda: deployment.fingerprint(log), health)
@@ -159,7 +165,7 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
     """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released."""
     study, topics = deployment.study, deployment.topics
     if await patiently(lambda: _is_over(deployment, log, draws=False), health):
-        return
+        return await _follow_ledger(deployment, log, health)
     await patiently(lambda: set_up_topics(log, study), health)
     disk = deployment.disk()
     async with asyncio.TaskGroup() as group:
@@ -205,6 +211,7 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
                     task = working.pop(partition)
                     task.cancel()
                     await asyncio.wait([task])
+                    health.operator.forget(partition)
                 for partition in sorted(assigned - set(working)):
                     working[partition] = group.create_task(_gatherer(deployment, log, health, disk, partition))
     finally:

@@ -1,0 +1,69 @@
+"""Under a supervisor: `--stay` keeps the listeners up when the work is over, so that anybody can see how it ended."""
+
+from __future__ import annotations
+
+import shutil
+
+from tests.stream.conftest import NewPlace
+from tests.stream.places import random_symbols
+from tests.stream.test_listeners import Listeners, ask, names, samples, samples_when
+
+OVER = "period T is released; the study is over"
+
+
+def test_a_role_that_refuses_stays_to_say_so_and_can_be_restored_in_place(new_place: NewPlace) -> None:
+    place = new_place("embedded")
+    panel = place.write_panel(random_symbols("01", 200, 4, seed=3))
+    roles = place.start("run")
+    place.do("send", panel, "--period", 1)
+    place.do("close", "--period", 1, "--wait")
+    assert roles.stop().code == 0
+    shutil.rmtree(place.state)
+
+    refusing = place.start("synthesize", "--stay", *Listeners.ARGUMENTS)
+    refusing.says("waiting to be told to stop")
+    listeners = Listeners(refusing)
+    assert samples(listeners.operator)["streamproc_refused", ()] == 1
+    assert samples(listeners.operator)["streamproc_ready", ()] == 0
+    assert ask(listeners.operator, "/livez")[0] == 200
+    assert ask(listeners.operator, "/readyz")[0] == 503
+
+    place.do("restore")
+    ended = refusing.stop()
+    assert ended.code == 3
+    assert "restore" in ended.complaint.splitlines()[-1]
+    place.start("synthesize").says("going on after what is released")
+
+
+def test_a_study_that_is_over_is_still_shown(new_place: NewPlace) -> None:
+    place = new_place("embedded", horizon=2, partitions=1)
+    panel = place.write_panel(random_symbols("01", 200, 2, seed=4))
+    place.do("send", panel, "--close")
+    place.start("run", "--until-done").done()
+    status = place.status()
+
+    for command in ("synthesize", "gather"):
+        role = place.start(command, "--stay", *Listeners.ARGUMENTS)
+        role.says(OVER)
+        shown = samples(Listeners(role).public)
+        assert shown["streamproc_periods_released", ()] == 2
+        assert shown["streamproc_epsilon_spent", ()] == status["epsilon_spent"]
+        assert samples(Listeners(role).operator)["streamproc_ready", ()] == 1
+        assert role.stop().code == 0
+
+
+def test_what_is_shown_of_a_partition_ends_when_another_process_gathers_it(new_place: NewPlace) -> None:
+    place = new_place("embedded", partitions=2)
+    panel = place.write_panel(random_symbols("01", 200, 4, seed=5))
+    place.start("synthesize")
+    first = place.start("gather", *Listeners.ARGUMENTS)
+    operator = Listeners(first).operator
+    place.do("send", panel, "--period", 1)
+    place.do("close", "--period", 1, "--wait")
+    settled = {("streamproc_period_settled", (("partition", str(partition)),)) for partition in range(2)}
+    samples_when(operator, lambda found: found.keys() >= settled)
+
+    place.start("gather", "--state", place.folder / "second.state")
+    shared = samples_when(operator, lambda found: len(found.keys() & settled) == 1)
+    assert len({labels for name, labels in shared if name == "streamproc_lag_records"}) == 1
+    assert "streamproc_reports_total" in names(shared)

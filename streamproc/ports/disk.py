@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.atomic import replacing
-from streamproc.ports.locks import FileLock
+from streamproc.ports.file_system import FileSystem, HeldLock, LocalFileSystem
+
+_TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
+"""What `FileSystem.create_temporary` makes of the names of state files."""
+
+_TRIAL = bytes(4096)
+"""What is written to see whether anything can be: a block, the least that takes up room."""
 
 
 class Disk(Protocol):
@@ -32,48 +41,56 @@ class Disk(Protocol):
 
 
 class FolderDisk:
-    """A folder of the file system, readable by its owner only."""
+    """A folder of the file system, readable by its owner only, who must be the user that runs us."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: FileSystem | None = None) -> None:
         self._folder = folder
-        self._locks: dict[str, FileLock] = {}
+        self._files = LocalFileSystem() if files is None else files
+        self._locks: dict[str, HeldLock] = {}
         self._writing = Lock()
+        self._swept = False
         self._unlocked = False
+
+    def prepare(self) -> None:
+        """Make the folder if need be; refuse one that is not ours or cannot be written, before anything depends on it."""
+        with self._refusing(self._folder, "used"):
+            self._make()
+            for name in self._files.names(self._folder):
+                self._make_private(self._folder / name, 0o600)
+            temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
+            try:
+                with file:
+                    file.write(_TRIAL)
+                    self._files.sync_file(file)
+            finally:
+                self._files.remove(temporary)
 
     def read(self, name: str) -> bytes | None:
         """Read the whole file."""
-        try:
-            return (self._folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise Refused(
-                f"state {self._folder / name}: cannot be read: {error.strerror}; mend that and start again"
-            ) from None
+        with self._refusing(self._folder / name, "read"):
+            try:
+                return self._files.read(self._folder / name)
+            except FileNotFoundError:
+                return None
 
     def write(self, name: str, content: bytes) -> None:
         """Temporary file, fsync, rename, fsync of the folder."""
         with self._writing:
             if self._unlocked:
                 raise Refused(f"state {self._folder / name}: cannot be written: it may be another process's by now")
-            self._make()
-            try:
-                with replacing(self._folder / name, 0o600) as file:
+            with self._refusing(self._folder / name, "written"):
+                self._make()
+                self._sweep()
+                with replacing(self._folder / name, 0o600, self._files) as file:
                     file.write(content)
-            except OSError as error:
-                raise Refused(
-                    f"state {self._folder / name}: cannot be written: {error.strerror}; mend that and start again"
-                ) from None
 
     def lock(self, name: str) -> bool:
         """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before."""
         if name in self._locks:
             return True
-        self._make()
-        try:
-            lock = FileLock.take(self._folder / name)
-        except OSError as error:
-            raise Refused(f"state {self._folder / name}: cannot be locked: {error.strerror}") from None
+        self.prepare()
+        with self._refusing(self._folder / name, "locked"):
+            lock = self._files.lock(self._folder / name)
         if lock is not None:
             self._locks[name] = lock
         return lock is not None
@@ -90,17 +107,57 @@ class FolderDisk:
 
     def clear(self) -> None:
         """Remove what is in the folder, then the folder."""
-        if self._folder.is_dir():
-            for file in self._folder.iterdir():
-                file.unlink()
-            self._folder.rmdir()
+        with self._refusing(self._folder, "removed"):
+            try:
+                names = self._files.names(self._folder)
+            except FileNotFoundError:
+                return
+            for name in names:
+                self._files.remove(self._folder / name)
+            self._files.remove_folder(self._folder)
+            self._files.sync_folder(self._folder.parent)
 
     def _make(self) -> None:
+        """The folder, and those it is in; each survives a power cut once it holds anything."""
+        missing = []
+        for folder in (self._folder, *self._folder.parents):
+            try:
+                self._files.status(folder)
+                break
+            except FileNotFoundError:
+                missing.append(folder)
+        for folder in reversed(missing):
+            self._files.make_folder(folder, 0o700 if folder == self._folder else 0o777)
+            self._files.sync_folder(folder.parent)
+        self._make_private(self._folder, 0o700)
+
+    def _make_private(self, path: Path, mode: int) -> None:
+        """For its owner only; refused if that is not us, since its owner may change it at any time."""
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._folder.stat().st_mode & 0o077:
-                self._folder.chmod(0o700)
-        except FileExistsError:
-            raise InvalidInput(f"state folder {self._folder}: is a file, a folder was expected") from None
+            status = self._files.status(path)
+        except FileNotFoundError:
+            return  # somebody else's temporary file, gone by now
+        if path == self._folder and not status.is_folder:
+            raise InvalidInput(f"state folder {path}: is a file, a folder was expected")
+        if status.owner != self._files.user:
+            raise Refused(
+                f"state {path}: belongs to user {status.owner}, but this runs as user {self._files.user}; run as its owner, "
+                "or give it to this user"
+            )
+        if status.mode & 0o077 and (path == self._folder or not status.is_folder):
+            self._files.set_mode(path, mode)
+
+    def _sweep(self) -> None:
+        """Remove what killed processes were writing; not before we write, for a refused start changes nothing."""
+        if not self._swept:
+            for name in self._files.names(self._folder):
+                if _TEMPORARY.fullmatch(name):
+                    self._files.sweep(self._folder / name)
+            self._swept = True
+
+    @contextmanager
+    def _refusing(self, path: Path, what: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise Refused(f"state folder {self._folder}: cannot be used: {error.strerror}") from None
+            raise Refused(f"state {path}: cannot be {what}: {error.strerror}; mend that and start again") from None

@@ -8,9 +8,8 @@ from threading import Event, Thread
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.ports import disk as disk_module
-from streamproc.ports.atomic import replacing
 from streamproc.ports.disk import FolderDisk
+from streamproc.ports.file_system import LocalFileSystem
 
 
 def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:
@@ -27,15 +26,16 @@ def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:
     assert after.read("a") == b"second"
 
 
-def test_the_lock_is_held_until_a_write_under_way_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, begun, go_on = FolderDisk(tmp_path / "state"), Event(), Event()
+def test_the_lock_is_held_until_a_write_under_way_is_done(tmp_path: Path) -> None:
+    begun, go_on = Event(), Event()
 
-    def slowly(path: Path, mode: int) -> object:
-        begun.set()
-        go_on.wait(10)
-        return replacing(path, mode)
+    class Slow(LocalFileSystem):
+        def rename(self, old: Path, new: Path) -> None:
+            begun.set()
+            go_on.wait(10)
+            super().rename(old, new)
 
-    monkeypatch.setattr(disk_module, "replacing", slowly)
+    disk = FolderDisk(tmp_path / "state", Slow())
     assert disk.lock("a.lock")
     writing, unlocking = Thread(target=disk.write, args=("a", b"it")), Thread(target=disk.unlock, args=("a.lock",))
     writing.start()

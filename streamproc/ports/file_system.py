@@ -1,0 +1,179 @@
+"""The steps of a file system that state files are made of, so that a simulation can fail at each of them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from streamproc.ports.locks import FileLock
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whose a file or folder is, and who may use it."""
+
+    owner: int
+    """A user id."""
+    mode: int
+    """Permission bits only."""
+    is_folder: bool
+
+
+class HeldLock(Protocol):
+    """A lock that ends with the process, if it is not released before."""
+
+    def release(self) -> None:
+        """Let others take it."""
+        ...
+
+
+class FileSystem(Protocol):
+    """What one process may do with files. Every step may fail with an OSError.
+
+    Nothing survives a power cut before it is synced: a file's content by `sync_file`, its name by `sync_folder`.
+    """
+
+    @property
+    def user(self) -> int:
+        """The id of the user that this process runs as."""
+        ...
+
+    def create_temporary(self, path: Path, mode: int) -> tuple[Path, BinaryIO]:
+        """A new file beside `path` with a hidden name of its own, `.<name>.<8 hex digits>.tmp`; nobody sweeps it while open.
+
+        Nobody whom `mode` (less the umask) keeps out can open it at any moment.
+        """
+        ...
+
+    def sync_file(self, file: BinaryIO) -> None:
+        """When this returns, what was written to the file survives a power cut."""
+        ...
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Another name in the same folder, in place of the file that has it."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """When this returns, the names in it survive a power cut."""
+        ...
+
+    def make_folder(self, folder: Path, mode: int) -> None:
+        """Create it in a folder that is there; one that exists already is left as it is."""
+        ...
+
+    def read(self, path: Path) -> bytes:
+        """The whole file."""
+        ...
+
+    def names(self, folder: Path) -> list[str]:
+        """What is in it, sorted."""
+        ...
+
+    def status(self, path: Path) -> Status:
+        """Of a file or folder."""
+        ...
+
+    def set_mode(self, path: Path, mode: int) -> None:
+        """Change who may use it."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """A file; one that is not there is removed already."""
+        ...
+
+    def remove_folder(self, folder: Path) -> None:
+        """An empty folder."""
+        ...
+
+    def sweep(self, temporary: Path) -> None:
+        """Remove a temporary file, if it can be and no process that lives is still writing it."""
+        ...
+
+    def lock(self, path: Path) -> HeldLock | None:
+        """The lock on this file, which is created if need be; None if anybody, this process included, holds it."""
+        ...
+
+
+class LocalFileSystem:
+    """The operating system's."""
+
+    @property
+    def user(self) -> int:
+        return os.geteuid()
+
+    def create_temporary(self, path: Path, mode: int) -> tuple[Path, BinaryIO]:
+        while True:
+            temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+            file = open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115 (handed out)
+            if _is_ours(file.fileno()):
+                return temporary, file
+            file.close()
+
+    def sync_file(self, file: BinaryIO) -> None:
+        file.flush()
+        os.fsync(file.fileno())
+
+    def rename(self, old: Path, new: Path) -> None:
+        old.replace(new)
+
+    def sync_folder(self, folder: Path) -> None:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def make_folder(self, folder: Path, mode: int) -> None:
+        folder.mkdir(mode, exist_ok=True)
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def names(self, folder: Path) -> list[str]:
+        return sorted(os.listdir(folder))
+
+    def status(self, path: Path) -> Status:
+        found = path.stat()
+        return Status(found.st_uid, stat.S_IMODE(found.st_mode), stat.S_ISDIR(found.st_mode))
+
+    def set_mode(self, path: Path, mode: int) -> None:
+        path.chmod(mode)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_folder(self, folder: Path) -> None:
+        folder.rmdir()
+
+    def sweep(self, temporary: Path) -> None:
+        with suppress(OSError):
+            handle = os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                _lock(handle)
+                temporary.unlink()
+            finally:
+                os.close(handle)
+
+    def lock(self, path: Path) -> HeldLock | None:
+        return FileLock.take(path)
+
+
+def _is_ours(handle: int) -> bool:
+    """Mark a new temporary file as one whose writer lives; False if it was swept before that."""
+    try:
+        _lock(handle)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks, where nobody sweeps
+    return os.fstat(handle).st_nlink > 0
+
+
+def _lock(handle: int) -> None:
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

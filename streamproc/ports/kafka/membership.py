@@ -16,6 +16,8 @@ from streamproc.ports.log import LogUnavailable
 
 POLL = 0.05
 """Seconds between two looks at the assignment."""
+HEARTBEAT = 3.0
+"""Seconds between two heartbeats at most: by them a member hears that partitions are to be shared anew."""
 MAX_SILENCE = 60.0
 """Seconds without a call of `assigned` after which the group takes this member for dead."""
 
@@ -49,7 +51,7 @@ class KafkaMembership:
             # Without a position aiokafka would raise for each partition; this one is never read from.
             auto_offset_reset="latest",
             session_timeout_ms=int(1000 * settings.timeouts.session),
-            heartbeat_interval_ms=int(1000 * settings.timeouts.session / 3),
+            heartbeat_interval_ms=int(1000 * min(HEARTBEAT, settings.timeouts.session / 3)),
             max_poll_interval_ms=int(1000 * MAX_SILENCE),
             request_timeout_ms=int(1000 * timeout),
             **settings.options(),

@@ -72,15 +72,23 @@ def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
         ) from None
 
 
-def settle(disk: Disk, draft: Draft) -> None:
+def settle(disk: Disk, fingerprint: bytes, draft: Draft) -> None:
     """Mark the period published."""
-    disk.write(SETTLED_FILE, draft.digest)
+    disk.write(SETTLED_FILE, seal(fingerprint, draft.digest))
 
 
-def on_disk(disk: Disk, stored: Stored | None) -> OnDisk | None:
-    """What the table of start-up moves needs to know."""
+def on_disk(disk: Disk, fingerprint: bytes, stored: Stored | None) -> OnDisk | None:
+    """What the table of start-up moves needs to know. Refuses a mark that is damaged or of another study."""
     if stored is None:
         return None
     draft = stored.draft
-    settled = disk.read(SETTLED_FILE) == draft.digest
+    settled = _settled(disk, fingerprint) == draft.digest
     return OnDisk(draft.period, draft.digest, draft.previous, settled, stored.abandoned)
+
+
+def _settled(disk: Disk, fingerprint: bytes) -> bytes | None:
+    content = disk.read(SETTLED_FILE)
+    try:
+        return None if content is None else bytes(unseal(content, fingerprint))
+    except Malformed as error:
+        raise Refused(f"state file {SETTLED_FILE}: {error.reason}; put back the newest copy of the state folder") from None

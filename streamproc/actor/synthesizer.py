@@ -137,8 +137,9 @@ class Synthesizer:
         seen = await look(self._ports.log, self._study)
         check_same_study(seen, self._study, self._fingerprint, insecure=self._ports.entropy.insecure)
         stored = await self._ports.offload(read_stored, self._ports.disk, self._fingerprint)
+        found = on_disk(self._ports.disk, self._fingerprint, stored)
         self._period = seen.ledger.period if seen.ledger else Period(0)
-        return stored, seen, decide(on_disk(self._ports.disk, stored), seen.in_ledger, used=seen.used)
+        return stored, seen, decide(found, seen.in_ledger, used=seen.used)
 
     async def _wait_until_quiet(self) -> None:
         """After fencing no transaction may be open on our topics, or a reader could not tell what is final."""
@@ -171,7 +172,7 @@ class Synthesizer:
             assert seen.ledger is not None
             await self._publish(transactor, stored.draft, announced=stored.draft.digest in seen.ledger.intents)
         elif move is Move.SETTLE:
-            await self._ports.offload(settle, self._ports.disk, stored.draft)
+            await self._ports.offload(settle, self._ports.disk, self._fingerprint, stored.draft)
         self._period = stored.synthesis.period
         # Where disk and ledger end at the same period, what is announced for the next is what the steward gave up.
         self._abandoned = () if move is Move.PUBLISH or seen.ledger is None else seen.ledger.intents
@@ -231,4 +232,4 @@ class Synthesizer:
         for record in drafted.outgoing:
             await transactor.send(record.topic, 0, record.value)
         await transactor.commit()
-        await self._ports.offload(settle, self._ports.disk, drafted)
+        await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)

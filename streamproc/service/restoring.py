@@ -46,7 +46,7 @@ async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: boo
             )
         stored = await _rebuild(deployment.study, log, ledger)
     await asyncio.to_thread(write_stored, disk, mark, stored)
-    await asyncio.to_thread(settle, disk, stored.draft)
+    await asyncio.to_thread(settle, disk, mark, stored.draft)
     return ledger.period
 
 

@@ -56,7 +56,7 @@ async def restore(world: StudyWorld) -> None:
     }
     stored = restored(ledger, CONTRACTS, columns, measured, [tally for tally in tallies if tally is not None])
     write_stored(world.disk, world.fingerprint, stored)
-    settle(world.disk, stored.draft)
+    settle(world.disk, world.fingerprint, stored.draft)
 
 
 def measurements(ledger: VerifiedLedger, contract: Contract, period: Period) -> Sequence[IntArray]:

@@ -130,7 +130,7 @@ def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) ->
     drafted = run.drafts[-1] if run.drafts else Draft(Period(0), MARK, MARK, ())
     size = write_stored(disk, MARK, Stored(run.synthesis, drafted, (b"a" * 32,)))
     if settled:
-        settle(disk, drafted)
+        settle(disk, MARK, drafted)
     stored = read_stored(disk, MARK)
 
     assert stored is not None
@@ -138,7 +138,7 @@ def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) ->
     check_same(stored.synthesis, run.synthesis)
     assert stored.draft == drafted
     assert stored.abandoned == (b"a" * 32,)
-    found = on_disk(disk, stored)
+    found = on_disk(disk, MARK, stored)
     assert found is not None
     assert (found.period, found.digest, found.previous) == (run.period, drafted.digest, drafted.previous)
     assert (found.settled, found.abandoned) == (settled, (b"a" * 32,))
@@ -146,7 +146,7 @@ def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) ->
 
 def test_no_state_file_is_nothing_to_remember() -> None:
     assert read_stored(MemoryDisk(), MARK) is None
-    assert on_disk(MemoryDisk(), None) is None
+    assert on_disk(MemoryDisk(), MARK, None) is None
 
 
 @given(runs(), st.sampled_from(["contracts", "period", "redrawn", "arrays", "outgoing", "digest", "previous", "abandoned"]))

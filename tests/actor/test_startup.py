@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from streamproc.actor.look import look
-from streamproc.actor.stored import SETTLED_FILE, STATE_FILE, read_stored, write_stored
+from streamproc.actor.stored import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
 from streamproc.errors import Refused
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.log import TopicSettings
@@ -90,6 +90,17 @@ async def a_state_file_of_another_study(past: Past) -> None:
     write_stored(past.disk, b"x" * 32, stored)
 
 
+async def a_settled_mark_damaged(past: Past) -> None:
+    content = past.disk.files[SETTLED_FILE]
+    past.disk.files[SETTLED_FILE] = content[:-1] + bytes([content[-1] ^ 1])
+
+
+async def a_settled_mark_of_another_study(past: Past) -> None:
+    stored = read_stored(past.disk, past.world.fingerprint)
+    assert stored is not None
+    settle(past.disk, b"x" * 32, stored.draft)
+
+
 async def the_ledger_recreated(past: Past) -> None:
     past.world.broker.delete(past.world.topics.ledger)
     past.world.broker.create(past.world.topics.ledger, TopicSettings(1))
@@ -134,6 +145,8 @@ REFUSED: dict[Situation, str] = {
     a_state_file_of_another_version: "version 99 is unknown",
     a_state_file_of_something_else: "not a state file",
     a_state_file_of_another_study: "belongs to another study",
+    a_settled_mark_damaged: "synthesizer.settled: state: damaged",
+    a_settled_mark_of_another_study: "synthesizer.settled: state: belongs to another study",
     the_ledger_recreated: "the ledger is empty, but the state folder holds period 2",
     the_ledger_deleted: "the ledger is empty, but the state folder holds period 2",
     the_ledger_recreated_and_the_state_deleted: "study.tallies, study.synthetic.w, study.synthetic.c held records before",

@@ -25,6 +25,7 @@ from streamproc.ports.results import results_folder
 from streamproc.service.deployment import Deployment
 from streamproc.service.listeners import Address, Listener
 from streamproc.service.logs import set_up_logs
+from streamproc.service.status_page import StatusPage
 
 STUDY, PANEL = "study.toml", "panel.csv"
 PEOPLE = 5_000
@@ -40,7 +41,7 @@ _OVERRIDES = ("STREAMPROC_BROKER", "STREAMPROC_STATE")
     "--people", type=click.IntRange(1, MAX_PEOPLE), default=PEOPLE, show_default=True, metavar="N", help="How many."
 )
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Where files go; default: a new one.")
-@click.option("--serve", is_flag=True, help="Serve the public metrics and health, and stay until told to stop.")
+@click.option("--serve", is_flag=True, help="Serve the status page, and stay until told to stop.")
 @click.option("--public", metavar="HOST:PORT", help="Serve there; default: a free port of 127.0.0.1.")
 @seed_option
 def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
@@ -62,12 +63,16 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
         async with AsyncExitStack() as stack:
             where = None
             if address is not None:
-                listener = Listener(address, health.public.registry, lambda: health.ready)
+                listener, page = Listener(address, health.public.registry, lambda: health.ready), StatusPage(study)
+                page.attach(listener.app)
                 where = _url(await listener.start())
                 stack.push_async_callback(listener.stop)
+                # A connection of its own, as an analyst would have.
+                log = await stack.enter_async_context(deployment.connect())
+                await stack.enter_async_context(page.following(log))
             screen.introduce(people, seeded=seed is not None)
             if where is not None:
-                screen.say(f"Public metrics: {where}/metrics\n")
+                screen.say(f"Status page, live: {where}\n")
             with screen:
                 await stream_study(deployment, reports, screen, health)
             screen.conclude()
@@ -75,7 +80,7 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
                 screen.say(f"So few people can only hide behind wide intervals: try --people {PEOPLE}.")
             screen.suggest(_suggestions(folder))
             if where is not None:
-                screen.say(f"\nServing {where}/metrics until Ctrl-C.")
+                screen.say(f"\nServing {where} and {where}/metrics until Ctrl-C.")
                 await asyncio.Event().wait()
 
     run_until_told(work())

@@ -21,6 +21,7 @@ from streamproc.service.roles import Health, gather, patiently, synthesize
 
 if TYPE_CHECKING:
     from streamproc.service.listeners import Listener
+    from streamproc.service.status_page import StatusPage
 
 KNOCK = 3.0
 """Seconds for a broker to answer before a log line says that it is away."""
@@ -29,7 +30,9 @@ KNOCK = 3.0
 def _role(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every long-running role."""
     for option in (
-        click.option("--public", metavar="HOST:PORT", help="Serve public /metrics, /livez and /readyz there."),
+        click.option(
+            "--public", metavar="HOST:PORT", help="Serve the status page and public /metrics, /livez and /readyz there."
+        ),
         click.option("--operator", metavar="HOST:PORT", help="Serve the operator's /metrics, /livez and /readyz there."),
         click.option("--stay", is_flag=True, help="Once the study is over, or the role refuses to go on, wait to be told."),
         click.option("--log-json", is_flag=True, help="Log lines as JSON."),
@@ -94,7 +97,9 @@ def _serve(
 ) -> None:
     set_up_logs(as_json=log_json, level="DEBUG" if debug else "INFO")
     health = Health(deployment)
-    listeners = _listeners(health, public, operator)
+    listeners, page = _listeners(health, public, operator), _page(deployment, public)
+    if page is not None:
+        page.attach(listeners[0].app)
 
     async def serve() -> None:
         async with AsyncExitStack() as stack:
@@ -104,6 +109,8 @@ def _serve(
                 event("listening", address=f"{address.host}:{address.port}")
             await patiently(lambda: _knock(deployment), health)
             log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
+            if page is not None:
+                await stack.enter_async_context(page.following(log))
             await (_stay(work(log, health), health) if stay else work(log, health))
 
     try:
@@ -144,6 +151,15 @@ def _listeners(health: Health, public: str | None, operator: str | None) -> list
     from streamproc.service.listeners import Address, Listener
 
     return [Listener(Address.parse(text), registry, lambda: health.ready) for text, registry in chosen]
+
+
+def _page(deployment: Deployment, public: str | None) -> StatusPage | None:
+    """What the first listener shows, if it is the public one."""
+    if public is None:
+        return None
+    from streamproc.service.status_page import StatusPage
+
+    return StatusPage(deployment.study)
 
 
 async def _knock(deployment: Deployment) -> None:

@@ -6,12 +6,12 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from streamproc.actor.memory import split_fresh
 from streamproc.errors import InvalidInput, VerificationFailed
 from streamproc.panel import Panel
-from streamproc.ports.log import Log, Offset, Reader
+from streamproc.ports.log import Offset, Reader
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
@@ -27,10 +27,20 @@ LARGE = 65_536
 """Bytes of a record above which unpacking and digesting it is left to a thread."""
 
 
+class Readable(Protocol):
+    """What following takes of a log: a reader of public topics needs no more."""
+
+    async def topics(self) -> Mapping[str, int]: ...
+    async def start_offset(self, topic: str, partition: int) -> Offset: ...
+    async def end_offset(self, topic: str, partition: int) -> Offset: ...
+    async def stable_offset(self, topic: str, partition: int) -> Offset: ...
+    async def reader(self, topic: str, partition: int, offset: Offset) -> Reader: ...
+
+
 class Followed:
     """A topic of one partition that may not exist yet, read from its start."""
 
-    def __init__(self, log: Log, topic: str) -> None:
+    def __init__(self, log: Readable, topic: str) -> None:
         self._log = log
         self._topic = topic
         self._reader: Reader | None = None
@@ -107,7 +117,7 @@ class FollowedRelease:
 class PublicStudy:
     """Follows the ledger and the synthetic topics. Reads only; needs no running process."""
 
-    def __init__(self, log: Log, study: Study) -> None:
+    def __init__(self, log: Readable, study: Study) -> None:
         topics = Topics(study.name)
         self.study = study
         self._ledger = Followed(log, topics.ledger)

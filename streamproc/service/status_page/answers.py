@@ -1,0 +1,102 @@
+"""How the page answers: headers that keep a browser to this origin, tags that spare it what it has, and no crowding."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from aiohttp import web
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "streamproc",
+}
+
+_KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """For `on_response_prepare`."""
+    response.headers.update(HEADERS)
+
+
+def tagged(request: web.Request, body: bytes, kind: str) -> web.Response:
+    """The body, or 304 if the browser has it."""
+    tag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    response = web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+    response.enable_compression()
+    return response
+
+
+def plain(request: web.Request, values: Mapping[str, Any]) -> web.Response:
+    """Values as JSON."""
+    return tagged(request, encoded(values), "application/json")
+
+
+def encoded(values: Mapping[str, Any]) -> bytes:
+    """JSON; a number that is none would be no JSON."""
+    return json.dumps(values, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def problem(status: int, said: str) -> web.Response:
+    """One line that says what was expected."""
+    headers = {"Cache-Control": "no-store"} | ({"Retry-After": "2"} if status == 503 else {})
+    return web.Response(status=status, body=encoded({"error": said}), content_type="application/json", headers=headers)
+
+
+class Asset:
+    """A file of the page, in memory."""
+
+    def __init__(self, name: str, body: bytes) -> None:
+        self.body = body
+        self.kind = _KINDS[name[name.rindex(".") :]]
+
+
+def assets() -> dict[str, Asset]:
+    """Every file of the page by name."""
+    folder = files("streamproc.service.status_page") / "static"
+    return {file.name: Asset(file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(tuple(_KINDS))}
+
+
+class Crowded(Exception):
+    """Too many ask at once."""
+
+
+class Turnstile:
+    """Lets a few in at a time and has a few more wait: readers of a public page must not hold up the study."""
+
+    def __init__(self, inside: int, waiting: int) -> None:
+        self._places = asyncio.Semaphore(inside)
+        self._most = inside + waiting
+        self._there = 0
+
+    @asynccontextmanager
+    async def enter(self) -> AsyncIterator[None]:
+        """Wait for a place; Crowded if too many do already."""
+        if self._there >= self._most:
+            raise Crowded
+        self._there += 1
+        try:
+            async with self._places:
+                yield
+        finally:
+            self._there -= 1

@@ -1,0 +1,203 @@
+"""The page's addresses. `/api/v1/` lists those of the data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from streamproc.errors import InvalidInput, StreamprocError
+from streamproc.ports.log import Log
+from streamproc.service.status_page import documents
+from streamproc.service.status_page.answers import (
+    Crowded,
+    Turnstile,
+    add_headers,
+    assets,
+    encoded,
+    plain,
+    problem,
+    tagged,
+)
+from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
+from streamproc.service.status_page.follower import Follower
+from streamproc.service.status_page.history import History
+from streamproc.service.status_page.live import LiveStreams
+from streamproc.service.status_page.public_topics import PublicTopics
+from streamproc.study import Study
+from streamproc.wire.topics import Topics
+
+MOST_QUERIES = 16
+MOST_BINS = 100
+MOST_PERIODS = 500
+
+ADDRESSES = {
+    "/api/v1/status": "the study, what it has spent, how far it is",
+    "/api/v1/series?release=R&query=Q": "answers over time with 95% intervals; query may be repeated; from, to",
+    "/api/v1/bins?release=R": "the largest bins of the last period; search, limit",
+    "/api/v1/ledger": "the chain, newest first; before, limit",
+    "/api/v1/records/ledger?offset=0": "records of the ledger topic as they stand there",
+    "/api/v1/records/synthetic/R?offset=0": "records of a release's topic as they stand there",
+    "/api/v1/releases/R.csv": "a release as a file",
+    "/api/v1/events": "Server-Sent Events: `news` when something has changed",
+}
+
+
+class StatusPage:
+    """The page of one study, on one listener."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        # Its own threads: whoever asks much here must not keep the synthesizer waiting for one.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="status-page")
+        self._follower = Follower(study, self._threads)
+        self._streams = LiveStreams(self._follower)
+        self._assets = assets()
+        self._work, self._reading, self._files = Turnstile(2, 64), Turnstile(4, 64), Turnstile(1, 4)
+        self._status: tuple[int, bytes] | None = None
+
+    def attach(self, app: web.Application) -> None:
+        """Serve it there."""
+        app.on_response_prepare.append(add_headers)
+        app.on_shutdown.append(self._streams.close)
+        app.on_cleanup.append(self._let_go)
+        app.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/static/{name}", self._asset),
+                web.get("/api/v1/", self._addresses),
+                web.get("/api/v1/status", self._get_status),
+                web.get("/api/v1/series", self._guarded(self._series)),
+                web.get("/api/v1/bins", self._guarded(self._bins)),
+                web.get("/api/v1/ledger", self._guarded(self._ledger)),
+                web.get("/api/v1/records/ledger", self._guarded(self._ledger_records)),
+                web.get("/api/v1/records/synthetic/{release}", self._guarded(self._synthetic_records)),
+                web.get("/api/v1/releases/{release}.csv", self._guarded(self._csv)),
+                web.get("/api/v1/events", self._streams.serve, allow_head=False),
+            ]
+        )
+
+    @asynccontextmanager
+    async def following(self, log: Log) -> AsyncIterator[None]:
+        """Read the public topics beside whatever else the process does."""
+        task = asyncio.create_task(self._follower.follow(log))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            self._follower.topics = None
+
+    async def _let_go(self, app: web.Application) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # the page itself
+
+    async def _index(self, request: web.Request) -> web.Response:
+        asset = self._assets["index.html"]
+        return tagged(request, asset.body, asset.kind)
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        asset = self._assets.get(request.match_info["name"])
+        return problem(404, "no such file") if asset is None else tagged(request, asset.body, asset.kind)
+
+    # its data
+
+    async def _addresses(self, request: web.Request) -> web.Response:
+        return plain(request, {"version": 1, "addresses": ADDRESSES})
+
+    async def _get_status(self, request: web.Request) -> web.Response:
+        version = self._follower.version
+        if self._status is None or self._status[0] != version:
+            made = await self._in_thread(lambda: encoded(documents.status(self._study, self._follower.shown)))
+            self._status = (version, made)
+        return tagged(request, self._status[1], "application/json")
+
+    async def _series(self, request: web.Request) -> web.StreamResponse:
+        history, queries = self._history(request), request.query.getall("query", [])
+        if not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidInput(f"query: 1 to {MOST_QUERIES} are expected, got {len(queries)}")
+        first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.horizon, 1)
+        return await self._made(request, lambda: documents.answers(history, queries, first, last))
+
+    async def _bins(self, request: web.Request) -> web.StreamResponse:
+        history, limit = self._history(request), _number(request, "limit", 12, 1, MOST_BINS)
+        search = request.query.get("search", "")
+        return await self._made(request, lambda: documents.bins(history, search, limit))
+
+    async def _ledger(self, request: web.Request) -> web.StreamResponse:
+        limit = _number(request, "limit", 24, 1, MOST_PERIODS)
+        before = _number(request, "before", self._study.horizon + 1, 1)
+        return await self._made(request, lambda: documents.chain(self._follower.shown.ledger, before, limit))
+
+    async def _ledger_records(self, request: web.Request) -> web.StreamResponse:
+        return await self._records(request, Topics(self._study.name).ledger)
+
+    async def _synthetic_records(self, request: web.Request) -> web.StreamResponse:
+        return await self._records(request, Topics(self._study.name).synthetic(self._release(request)))
+
+    async def _records(self, request: web.Request, topic: str) -> web.StreamResponse:
+        async with self._reading.enter():
+            return await records(self._topics(), topic, _number(request, "offset", 0, 0))
+
+    async def _csv(self, request: web.Request) -> web.StreamResponse:
+        release = self._release(request)
+        history = self._follower.shown.histories.get(release)
+        if history is not None and history.rows * history.period > MOST_CELLS:
+            return problem(413, f"release {release} has more than {MOST_CELLS} cells: use `streamproc pull`")
+        async with self._files.enter():
+            return await csv_file(request, self._topics(), self._study, release, self._threads)
+
+    # what they share
+
+    def _guarded(self, handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
+        """A wrong question is told so, and nothing that fails shows its inside."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            try:
+                found: web.StreamResponse = await handler(request)
+                return found
+            except InvalidInput as wrong:
+                return problem(400, str(wrong))
+            except Crowded:
+                return problem(503, "too many ask at once; try again")
+            except StreamprocError:
+                return problem(503, "the public topics cannot be read now")
+
+        return answer
+
+    async def _made(self, request: web.Request, make: Callable[[], Mapping[str, Any]]) -> web.Response:
+        async with self._work.enter():
+            return tagged(request, await self._in_thread(lambda: encoded(make())), "application/json")
+
+    async def _in_thread(self, make: Callable[[], bytes]) -> bytes:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, make)
+
+    def _topics(self) -> PublicTopics:
+        if self._follower.topics is None:
+            raise Crowded
+        return self._follower.topics
+
+    def _release(self, request: web.Request) -> str:
+        name = request.match_info.get("release") or request.query.get("release", "")
+        return self._study.release(name).name
+
+    def _history(self, request: web.Request) -> History:
+        name = self._release(request)
+        history = self._follower.shown.histories.get(name)
+        if history is None or not history.counts:
+            raise InvalidInput(f"release {name}: nothing is published yet")
+        return history
+
+
+def _number(request: web.Request, name: str, default: int, low: int, high: int = 2**62) -> int:
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):
+        raise InvalidInput(f"{name}: a whole number of at least {low} was expected")
+    return int(text)

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from streamproc.privacy.quantities import Epsilon, IntArray, Rho
 from streamproc.study import bin_labels
 from streamproc.synth.contract import Contract, WindowContract
+from streamproc.wire.rejects import Reason
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,12 @@ class OperatorMetrics:
     def show_due(self, cut: datetime | None) -> None:
         """When the next period to be released is closed by the schedule; None if none is."""
         self._due.set(math.inf if cut is None else cut.timestamp())
+
+    def begin(self, partition: int) -> None:
+        """Count from zero for a partition gathered here from now on: Prometheus sees no rise in a counter's first value."""
+        self.reports.labels(partition)
+        for reason in Reason:
+            self.rejects.labels(partition, reason.value)
 
     def forget(self, partition: int) -> None:
         """Show no more what was true of a partition that another process gathers now; what was counted stays."""

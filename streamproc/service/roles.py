@@ -220,6 +220,7 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
 
 async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, partition: int) -> None:
     ports = GathererPorts(log, disk, SystemClock())
+    health.operator.begin(partition)
     await patiently(lambda: Gatherer(deployment.study, partition, deployment.roster, ports, health).run(), health)
 
 

@@ -13,7 +13,7 @@ from streamproc.ports.kafka.reader import KafkaReader
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.topics import EARLIEST, LATEST, Topics
 from streamproc.ports.kafka.transactor import KafkaTransactor
-from streamproc.ports.log import Offset, TopicSettings, check_size
+from streamproc.ports.log import LogUnavailable, Offset, TopicSettings, check_size
 
 
 class KafkaLog:
@@ -83,8 +83,9 @@ class KafkaLog:
         self._open.add(reader)
         try:
             await reader.open()
-        except BaseException:
+        except BaseException as error:
             await reader.close()
+            await self._check_welcome(error)
             raise
         return reader
 
@@ -102,7 +103,13 @@ class KafkaLog:
         self._open.add(membership)
         try:
             await membership.open()
-        except BaseException:
+        except BaseException as error:
             await membership.close()
+            await self._check_welcome(error)
             raise
         return membership
+
+    async def _check_welcome(self, error: BaseException) -> None:
+        """A client that cannot be started does not tell why; old connections live on when new ones are denied."""
+        if isinstance(error, LogUnavailable):
+            await self._questions.check_welcome()

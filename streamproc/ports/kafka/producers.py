@@ -123,7 +123,10 @@ class Appender:
                 except BaseException as error:
                     await stop_producer(producer, at_once=True)
                     if isinstance(error, ERRORS):
-                        raise explained(error, "starting a producer", LogUnavailable) from None
+                        failure = explained(error, "starting a producer", LogUnavailable)
+                        if isinstance(failure, LogUnavailable):
+                            await self._topics.check_welcome()
+                        raise failure from None
                     raise
                 self._producer = producer
             return self._producer

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from ssl import SSLError
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import create_conn
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
-from streamproc.ports.kafka.settings import KafkaSettings
-from streamproc.ports.kafka.translation import DENIED, explained, explained_code
+from streamproc.ports.kafka.knock import knock
+from streamproc.ports.kafka.settings import PREFIX, KafkaSettings
+from streamproc.ports.kafka.translation import explained, explained_code
 from streamproc.ports.log import LogUnavailable, NotAllowed
 
 RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
@@ -44,30 +43,31 @@ class Questions:
         await self._probe()
         try:
             await self._client.bootstrap()
-        except KafkaError as error:
-            raise TryAgain(str(explained(error, "connecting", LogUnavailable))) from None
+        except KafkaError:
+            security = f"{PREFIX}SECURITY {self._settings.security}"
+            raise TryAgain(f"connecting: the broker answered and then hung up; is {security} what it wants?") from None
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
     async def _probe(self) -> None:
-        """Connect once by hand, because a client does not tell a broker that is away from one that denies us."""
-        reason = "no answer"
+        """Whether any broker lets us in. Raises NotAllowed, or TryAgain with the reason."""
+        denied, reason = None, "no answer"
         for host, port, _ in self._client.hosts:
             try:
-                timeout = int(1000 * self.timeout)
-                connection = await create_conn(host, port, request_timeout_ms=timeout, **self._settings.security_options())
-            except DENIED as error:
-                raise explained(error, "connecting", NotAllowed) from None
-            except SSLError as error:
-                raise NotAllowed(f"connecting: TLS with {host}:{port} failed: {error.reason or error}") from None
-            except (OSError, KafkaError, TimeoutError) as error:
-                reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else reason
-            else:
-                connection.close()
-                return
-        raise TryAgain(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
+                return await knock(host, port, self._settings, self.timeout)
+            except NotAllowed as denial:
+                denied = denied or denial
+            except LogUnavailable as away:
+                reason = str(away)
+        raise denied or TryAgain(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
+
+    async def check_welcome(self) -> None:
+        """Raise NotAllowed if brokers that we reach do not let us in any more, as after a password was changed."""
+        with suppress(TryAgain, TimeoutError):
+            async with asyncio.timeout(self.timeout):
+                await self._probe()
 
     async def ask(self, request: Any, what: str, node: int | None = None) -> Any:
         """One attempt at one request to `node`, or to any; the broker's answer, whatever it says."""
@@ -75,6 +75,8 @@ class Questions:
             return await self._client.send(self._client.get_random_node() if node is None else node, request)
         except (KafkaError, OSError, TimeoutError) as error:
             self._client.force_metadata_update()
+            if isinstance(error, (KafkaConnectionError, NodeNotReadyError)):
+                await self._probe()  # a client says no more than that it has no connection
             failure = explained(error, what, LogUnavailable)
             raise (TryAgain(str(failure)) if isinstance(failure, LogUnavailable) else failure) from None
 

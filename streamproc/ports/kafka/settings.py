@@ -11,6 +11,7 @@ from typing import Any
 
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
+from streamproc.ports.secret_file import read_secret, warn_if_open
 
 PREFIX = "STREAMPROC_KAFKA_"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
@@ -24,7 +25,7 @@ class Timeouts:
     """How long the brokers wait for a process that has fallen silent. In seconds."""
 
     session: float = 10.0
-    """A gatherer that was not heard of for so long loses its partitions to the others; heartbeats come three times as often.
+    """A gatherer that was not heard of for so long loses its partitions to the others. Heartbeats come more often.
     Short: a crash is noticed soon. Long: a busy machine is not taken for a dead one. Brokers allow 6..1800 s unless their
     `group.min.session.timeout.ms` and `group.max.session.timeout.ms` say otherwise."""
     transaction: float = 60.0
@@ -54,6 +55,8 @@ class KafkaSettings:
     password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
     """For SSL and SASL_SSL; the broker's name is always checked."""
+    certificate: str | None = None
+    """The file of ours, for a broker that asks for it."""
     instance: str | None = None
     """A name this process keeps when it restarts: its partitions wait for it until the session times out."""
     timeouts: Timeouts = Timeouts()
@@ -76,8 +79,9 @@ class KafkaSettings:
             security,
             _one_of("MECHANISM", given, MECHANISMS),
             given.get("USER"),
-            _password(Path(given["PASSWORD_FILE"])) if sasl else None,
+            read_secret(f"{PREFIX}PASSWORD_FILE", Path(given["PASSWORD_FILE"])) if sasl else None,
             _tls(given) if tls else None,
+            given.get("CERT"),
             given.get("INSTANCE"),
             Timeouts.parse(given),
         )
@@ -114,18 +118,6 @@ def _seconds(name: str, given: Mapping[str, str], default: float, *, most: float
     return value
 
 
-def _password(path: Path) -> str:
-    try:
-        password = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{PREFIX}PASSWORD_FILE: {display(path)}: expected text in UTF-8") from None
-    except OSError as error:
-        raise InvalidInput(f"{PREFIX}PASSWORD_FILE: {display(path)}: cannot be read: {error.strerror}") from None
-    if not password:
-        raise InvalidInput(f"{PREFIX}PASSWORD_FILE: {display(path)}: is empty")
-    return password
-
-
 def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
     if ("CERT" in given) != ("KEY" in given):
         raise InvalidInput(f"{PREFIX}CERT and {PREFIX}KEY: expected both or neither")
@@ -133,9 +125,11 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=given.get("CA"))
         if "CERT" in given:
-            name = "CERT"
+            for name in ("KEY", "CERT"):
+                Path(given[name]).open("rb").close()  # OpenSSL does not tell which of the two it cannot read
             # An encrypted key would make OpenSSL ask on the terminal.
             context.load_cert_chain(given["CERT"], given["KEY"], password=lambda: b"")
+            warn_if_open(f"{PREFIX}KEY", Path(given["KEY"]))
     except ssl.SSLError as error:
         raise InvalidInput(f"{PREFIX}{name}: {display(Path(given[name]))}: expected PEM: {error.reason or error}") from None
     except OSError as error:

@@ -35,6 +35,7 @@ class Topics:
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
+        self.check_welcome = questions.check_welcome
 
     async def all(self) -> tuple[dict[str, int], int]:
         """Topics and their numbers of partitions, Kafka's own left out; and the number of brokers."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
 
 from streamproc.ports.kafka.producers import ERRORS, new_producer, stop_producer
 from streamproc.ports.kafka.settings import KafkaSettings
@@ -44,7 +45,11 @@ class KafkaTransactor:
         async with self._call("fence"):
             options = {"transactional_id": self._id, "transaction_timeout_ms": int(1000 * self._timeout)}
             self._producer = new_producer(self._settings, self._patience, **options)
-            await self._producer.start()
+            try:
+                await self._producer.start()
+            except KafkaConnectionError:
+                await self._topics.check_welcome()
+                raise
 
     async def begin(self) -> None:
         async with self._call("begin"):

@@ -26,7 +26,7 @@ class KafkaBroker:
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        self.port, self.guest_port, self._controller_port = _free_ports(3)
+        self.port, self.guest_port, self.controller_port = free_ports(3)
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -62,11 +62,12 @@ class KafkaBroker:
             properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
             # Not with a dash at its beginning: it would be taken for an option.
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
-            self._java("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(properties))
+            options = ["--cluster-id", cluster, "--config", str(properties), *self._format_options()]
+            self._java("kafka.tools.StorageTool", "format", *options)
         with (self.folder / "broker.log").open("ab") as log:
             # Not this process's session: a Ctrl-C of the tests is not the broker's.
             self._process = subprocess.Popen(
-                [*self._command("-Xms128m", "-Xmx512m"), "kafka.Kafka", str(properties)],
+                [*self.java_command("-Xms128m", "-Xmx512m"), "kafka.Kafka", str(properties)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self._wait(timeout)
@@ -102,14 +103,18 @@ class KafkaBroker:
                 self._process.wait()
             self._process = None
 
+    def _format_options(self) -> list[str]:
+        """What else is known before the first start."""
+        return []
+
     def _properties(self) -> dict[str, str]:
         jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{GUEST}="{PASSWORD}";'
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},GUEST://127.0.0.1:{self.guest_port},"
-            f"CONTROLLER://127.0.0.1:{self._controller_port}",
+            f"CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port},GUEST://127.0.0.1:{self.guest_port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,GUEST:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
@@ -144,13 +149,13 @@ class KafkaBroker:
         self.kill()
         raise RuntimeError(f"the broker did not start within {timeout:g} s:\n{tail}")
 
-    def _command(self, *options: str) -> list[str]:
+    def java_command(self, *options: str) -> list[str]:
         # The first compiler only: it starts sooner, and no test runs long enough to gain from the second.
         quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
         return ["java", *quick, *options, "-cp", f"{kafka_jars()}{os.sep}*"]
 
     def _java(self, *arguments: str) -> None:
-        outcome = subprocess.run([*self._command(), *arguments], capture_output=True, text=True, check=False)
+        outcome = subprocess.run([*self.java_command(), *arguments], capture_output=True, text=True, check=False)
         if outcome.returncode != 0:
             raise RuntimeError(f"{arguments[0]} failed:\n{outcome.stdout[-2000:]}{outcome.stderr[-2000:]}")
 
@@ -177,7 +182,7 @@ async def _answers(port: int) -> bool:
         await client.close()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

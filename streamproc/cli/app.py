@@ -23,6 +23,7 @@ _COMMANDS = {
     "pull": "public:pull",
     "verify": "public:verify",
     "restore": "steward:restore",
+    "purge": "purge:purge",
     "status": "public:status",
 }
 """Each command's module, here in `streamproc.cli`, and its name there; in the order in which help lists them."""

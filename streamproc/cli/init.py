@@ -25,4 +25,5 @@ def init(deployment: Deployment, *, only_print: bool) -> None:
 
 async def _create(deployment: Deployment) -> list[str]:
     async with deployment.connect() as log:
+        await deployment.check_begun(log)
         return await set_up_topics(log, deployment.study)

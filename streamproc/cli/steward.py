@@ -36,6 +36,8 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
 
     async def work() -> bool:
         async with deployment.connect() as log:
+            if await _released(deployment, log) >= period:  # holds for a study that was purged too
+                return False
             await deployment.check_begun(log)
             await set_up_topics(log, study)
             return await close_period(deployment, log, Period(period))
@@ -65,6 +67,16 @@ async def close_period(deployment: Deployment, log: Log, period: Period) -> bool
         return True
     finally:
         await control.close()
+
+
+async def _released(deployment: Deployment, log: Log) -> Period:
+    """The last period in the ledger."""
+    public = PublicStudy(log, deployment.study)
+    try:
+        await public.catch_up_ledger()
+        return public.period
+    finally:
+        await public.close()
 
 
 async def _until_released(deployment: Deployment, period: Period) -> None:

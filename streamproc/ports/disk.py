@@ -16,6 +16,9 @@ from streamproc.ports.file_system import FileSystem, HeldLock, LocalFileSystem
 _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 """What `FileSystem.create_temporary` makes of the names of state files."""
 
+_STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)")
+"""What the roles call their files. Whatever else is in the folder is not ours to touch."""
+
 _TRIAL = bytes(4096)
 """What is written to see whether anything can be: a block, the least that takes up room."""
 
@@ -55,7 +58,7 @@ class FolderDisk:
         """Make the folder if need be; refuse one that is not ours or cannot be written, before anything depends on it."""
         with self._refusing(self._folder, "used"):
             self._make()
-            for name in self._files.names(self._folder):
+            for name in self._ours():
                 self._make_private(self._folder / name, 0o600)
             temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
             try:
@@ -105,17 +108,29 @@ class FolderDisk:
             self._unlocked = True
             self._locks.pop(name).release()
 
+    def check_ours(self) -> bool:
+        """Refuse a folder with anything in it that is not a state file; whether there is any but for locks."""
+        with self._refusing(self._folder, "read"):
+            ours = self._ours()
+            others = sorted(set(self._files.names(self._folder)) - set(ours))
+        if others:
+            raise Refused(f"state folder {self._folder}: holds {others[0]!r}, which is not a study's; move that away first")
+        return any(not name.endswith(".lock") for name in ours)
+
     def clear(self) -> None:
-        """Remove what is in the folder, then the folder."""
+        """Remove every state file, then the folder."""
         with self._refusing(self._folder, "removed"):
             try:
-                names = self._files.names(self._folder)
+                names = self._ours()
             except FileNotFoundError:
                 return
             for name in names:
                 self._files.remove(self._folder / name)
             self._files.remove_folder(self._folder)
             self._files.sync_folder(self._folder.parent)
+
+    def _ours(self) -> list[str]:
+        return [name for name in self._files.names(self._folder) if _STATE.fullmatch(name) or _TEMPORARY.fullmatch(name)]
 
     def _make(self) -> None:
         """The folder, and those it is in; each survives a power cut once it holds anything."""
@@ -150,7 +165,7 @@ class FolderDisk:
     def _sweep(self) -> None:
         """Remove what killed processes were writing; not before we write, for a refused start changes nothing."""
         if not self._swept:
-            for name in self._files.names(self._folder):
+            for name in self._ours():
                 if _TEMPORARY.fullmatch(name):
                     self._files.sweep(self._folder / name)
             self._swept = True

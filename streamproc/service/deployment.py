@@ -111,11 +111,13 @@ class Deployment:
         return SystemEntropy() if self.seed is None else SeededEntropy(self.seed)
 
     async def check_begun(self, log: Log) -> None:
-        """Refuse to touch a study whose ledger was begun with other values than these."""
+        """Refuse to touch a study whose ledger was begun with other values than these, or whose reports are gone."""
         async with aclosing(everything(log, self.topics.ledger)) as records:
             first = await anext(records, None)
         if first is None:
             return
+        if self.topics.reports not in await log.topics():
+            raise Refused(f"topic {self.topics.reports}: is gone though the study has begun; was the study purged?")
         try:
             begun = decode_ledger(first.value)
             mark = await self.fingerprint(log)

@@ -10,7 +10,7 @@ from streamproc.actor.stored import STATE_FILE, Stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
 from streamproc.errors import Refused
 from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import Log
+from streamproc.ports.log import Log, NoSuchTopic
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy, measurements_of
@@ -71,7 +71,10 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
 
 async def _tallies(study: Study, log: Log, through: Period) -> list[StudyTally]:
     """The exact tallies of periods `1..through`, and at least that of period 1; refused if any is gone."""
-    inbox = await TallyInbox.open(log, study)
+    try:
+        inbox = await TallyInbox.open(log, study)
+    except NoSuchTopic as missing:
+        raise Refused(f"topic {missing.topic}: is gone, so the state cannot be rebuilt; was the study purged?") from None
     try:
         end = await log.stable_offset(inbox.topic, 0)
         while inbox.position < end:

@@ -7,10 +7,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
-from streamproc.actor.look import Seen, check_same_study
 from streamproc.actor.schedule import Scheduler
 from streamproc.actor.synthesizer import Ports as SynthesizerPorts
 from streamproc.actor.synthesizer import Synthesizer
@@ -19,13 +17,14 @@ from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
 from streamproc.ports.clock import SystemClock
 from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import Log, LogUnavailable, Membership, NoSuchTopic, NotAllowed, OutcomeUnknown
+from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, OutcomeUnknown
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import IntArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.logs import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
+from streamproc.service.over import is_over
 from streamproc.service.public import PublicStudy
 from streamproc.synth.contract import Contract, WindowContract, release_budgets
 from streamproc.synth.cumulative import CumulativeState
@@ -141,7 +140,7 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
 async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
     study, clock = deployment.study, SystemClock()
-    if await patiently(lambda: _is_over(deployment, log, draws=True), health):
+    if await patiently(lambda: is_over(deployment, log, draws=True), health):
         return await _follow_ledger(deployment, log, health)
     with deployment.locked_disk() as disk:
         await patiently(lambda: set_up_topics(log, study), health)
@@ -164,7 +163,7 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
     """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released."""
     study, topics = deployment.study, deployment.topics
-    if await patiently(lambda: _is_over(deployment, log, draws=False), health):
+    if await patiently(lambda: is_over(deployment, log, draws=False), health):
         return await _follow_ledger(deployment, log, health)
     await patiently(lambda: set_up_topics(log, study), health)
     disk = deployment.disk()
@@ -176,22 +175,6 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
             crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
         await _follow_ledger(deployment, log, health)
         crew.cancel()
-
-
-async def _is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
-    """Whether period `T` is released: then nothing is set up, and nobody needs a state folder any more."""
-    public = PublicStudy(log, deployment.study)
-    try:
-        await public.catch_up_ledger()
-    finally:
-        await public.close()
-    if public.period < deployment.study.horizon:
-        return False
-    with suppress(NoSuchTopic):  # without the control topic, a study with a roster cannot be told from another
-        seen, mark = Seen(public.ledger, ()), await deployment.fingerprint(log)
-        began = public.ledger.study.insecure if public.ledger is not None else False
-        check_same_study(seen, deployment.study, mark, insecure=deployment.seed is not None if draws else began)
-    return True
 
 
 async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, pinned: Sequence[int]) -> None:

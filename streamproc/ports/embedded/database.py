@@ -39,6 +39,10 @@ class Database:
         """Do `work` whole or not at all. Where there is no file: `absent()`, or without it a new file."""
         return await self._run(lambda: self._write(work, absent))
 
+    async def compact(self) -> None:
+        """Leave nothing of what was deleted in the file or beside it."""
+        await self._run(self._compact)
+
     async def close(self) -> None:
         """Ends the thread; waits for what is under way."""
         await self._run(self._close)
@@ -82,6 +86,18 @@ class Database:
             self._close()
             raise OutcomeUnknown(f"{display(self._path)}: the end of a write failed: {error}") from None
         return result
+
+    def _compact(self) -> None:
+        try:
+            db = self._open(create=False)
+            if db is not None:
+                db.execute("VACUUM")
+                # What VACUUM wrote is in the write-ahead log, and the old pages are in the file until this.
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if busy:
+                    raise LogUnavailable(f"{display(self._path)}: another process is reading what was deleted; try again")
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
 
     def _open(self, *, create: bool) -> sqlite3.Connection | None:
         if self._db is not None:

@@ -59,6 +59,7 @@ class EmbeddedLog:
 
     async def delete_topic(self, topic: str) -> None:
         await self.write(lambda db: store.delete(db, topic), absent=lambda: None)
+        await self._writes.compact()
 
     async def trim(self, topic: str, partition: int, before: Offset) -> None:
         """Forget the records below an offset."""

@@ -1,0 +1,27 @@
+"""`purge`: when a study is over, delete what is private about it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from streamproc.cli.deployed import on_deployment, run_once, timeout_option
+from streamproc.service.deployment import Deployment
+from streamproc.service.purging import purge_study
+
+
+@click.command()
+@on_deployment
+@timeout_option
+@click.option("--yes", is_flag=True, help="Do not ask, even on a terminal.")
+def purge(deployment: Deployment, *, yes: bool) -> None:
+    """After the last period: delete reports, tallies, control, rejects and state; what was released stays.
+
+    Run it on every machine that has a state folder of the study.
+    """
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete everything private of study {deployment.study.name} for ever?", abort=True, err=True)
+    purged = run_once(deployment, purge_study(deployment), waits=True)
+    gone = [*purged.topics, *([f"state folder {deployment.state}"] if purged.state else [])]
+    click.echo(f"deleted {', '.join(gone)}" if gone else "nothing private was left")

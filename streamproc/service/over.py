@@ -1,0 +1,39 @@
+"""The end of a study: whether period `T` is released, and whether it is the study we mean."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from streamproc.actor.look import Seen, check_same_study
+from streamproc.ports.log import Log, NoSuchTopic
+from streamproc.service.deployment import Deployment
+from streamproc.service.public import PublicStudy
+
+
+async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
+    """Whether period `T` is released: then nothing is set up, and nobody needs a state folder any more.
+
+    `draws`: asked by one who would draw noise, and so must be on the study's side of `insecure`.
+    """
+    public = PublicStudy(log, deployment.study)
+    try:
+        await public.catch_up_ledger()
+    finally:
+        await public.close()
+    if public.period < deployment.study.horizon:
+        return False
+    await check_same(deployment, log, public, insecure=deployment.seed is not None if draws else None)
+    return True
+
+
+async def check_same(deployment: Deployment, log: Log, public: PublicStudy, insecure: bool | None = None) -> None:
+    """Refuse another study of the same name.
+
+    Without the control topic, which holds the key of the roster's digest, one with a roster cannot be told from another.
+    """
+    if public.ledger is None:
+        return
+    with suppress(NoSuchTopic):
+        mark = await deployment.fingerprint(log)
+        side = public.ledger.study.insecure if insecure is None else insecure
+        check_same_study(Seen(public.ledger, ()), deployment.study, mark, insecure=side)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamproc.ports.clock import Clock, SystemClock
 from streamproc.ports.log import Fenced, NoSuchTopic, OffsetLost, TopicSettings
 from streamproc.ports.simulated.partition import Partition, Status, Stored, Transaction
+from streamproc.ports.simulated.waiting import Changes
 
 SESSION_TIMEOUT = 10.0
 """Seconds after which a member that was not heard of has left its group."""
@@ -26,16 +27,24 @@ class Topic:
 class SimulatedBroker:
     """Survives its connections. `clock` tells when transactions and members time out."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        session_timeout: float = SESSION_TIMEOUT,
+        longest_transaction: float = math.inf,
+    ) -> None:
+        """No transaction lives longer than `longest_transaction` seconds, whatever its owner asks for."""
         self.clock = clock or SystemClock()
+        self._session_timeout = session_timeout
+        self._longest_transaction = longest_transaction
         self.topics: dict[str, Topic] = {}
         self._epochs: dict[str, int] = {}
         self._open: list[Transaction] = []
         self._members: dict[tuple[str, str], dict[int, float]] = {}
         self._joined = 0
-        self.version = 0
-        """Grows with everything that happens."""
-        self._change = asyncio.Event()
+        self.groups = Changes()
+        """Members come and go."""
 
     def partition(self, name: str, partition: int) -> Partition:
         """That partition of the topic as it is now."""
@@ -51,18 +60,27 @@ class SimulatedBroker:
         """Create it unless it is there."""
         if name not in self.topics:
             self.topics[name] = Topic(name, settings, tuple(Partition() for _ in range(settings.partitions)))
-            self.wake()
 
     def delete(self, name: str) -> None:
         """Delete it if it is there."""
-        self.topics.pop(name, None)
-        self.wake()
+        deleted = self.topics.pop(name, None)
+        for partition in deleted.partitions if deleted else ():
+            partition.changes.wake()
 
-    def append(self, name: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]) -> list[int]:
-        """Append outside any transaction."""
+    def append(
+        self,
+        name: str,
+        partition: int,
+        records: Sequence[tuple[bytes | None, bytes]],
+        between: Callable[[int], None] = lambda done: None,
+    ) -> list[int]:
+        """Append outside any transaction; `between` two records it is told how many are done, and may raise."""
         log = self.partition(name, partition)
-        offsets = [log.append(key, value) for key, value in records]
-        self.wake()
+        offsets = []
+        for done, (key, value) in enumerate(records):
+            if done:
+                between(done)
+            offsets.append(log.append(key, value))
         return offsets
 
     def read(
@@ -83,7 +101,7 @@ class SimulatedBroker:
 
     def begin(self, transactional_id: str, epoch: int, timeout: float) -> Transaction:
         """A transaction, of which nobody knows before its first record."""
-        return Transaction(transactional_id, epoch, self._time() + timeout)
+        return Transaction(transactional_id, epoch, self._time() + min(timeout, self._longest_transaction))
 
     def send(self, transaction: Transaction, name: str, partition: int, key: bytes | None, value: bytes) -> int:
         """Append within the transaction."""
@@ -91,9 +109,7 @@ class SimulatedBroker:
         log = self.partition(name, partition)
         if transaction not in self._open:
             self._open.append(transaction)
-        offset = log.append(key, value, transaction)
-        self.wake()
-        return offset
+        return log.append(key, value, transaction)
 
     def end(self, transaction: Transaction, status: Status) -> None:
         """Commit or abort."""
@@ -108,6 +124,8 @@ class SimulatedBroker:
             raise Fenced(f"the transaction of {transaction.transactional_id} timed out")
 
     def _expire(self) -> None:
+        if not self._open:
+            return
         for transaction in [each for each in self._open if each.deadline <= self._time()]:
             self._end(transaction, Status.ABORTED)
 
@@ -115,51 +133,32 @@ class SimulatedBroker:
         transaction.end(status)
         if transaction in self._open:
             self._open.remove(transaction)
-        self.wake()
 
     def join(self, group: str, topic: str) -> int:
         """A new member; returns its number."""
         self._joined += 1
         self._members.setdefault((group, topic), {})[self._joined] = self._time()
-        self.wake()
+        self.groups.wake()
         return self._joined
 
     def leave(self, group: str, topic: str, member: int) -> None:
         """Leave at once, as a process does that ends in order."""
         if self._members.get((group, topic), {}).pop(member, None) is not None:
-            self.wake()
+            self.groups.wake()
 
     def assignment(self, group: str, topic: str, member: int) -> frozenset[int]:
         """What this member has, which is heard of by asking; a member that was given up joins again."""
         self.partition(topic, 0)
         now = self._time()
         members = self._members.setdefault((group, topic), {})
-        silent = [each for each, heard in members.items() if heard + SESSION_TIMEOUT < now and each != member]
+        silent = [each for each, heard in members.items() if heard + self._session_timeout < now and each != member]
         if silent or member not in members:
-            self.wake()
+            self.groups.wake()
         for each in silent:
             del members[each]
         members[member] = now
         rank = sorted(members).index(member)
         return frozenset(range(rank, len(self.topics[topic].partitions), len(members)))
-
-    def wake(self) -> None:
-        """Let those who wait look again."""
-        self.version += 1
-        self._change.set()
-        self._change = asyncio.Event()
-
-    async def change(self, seen: int, timeout: float) -> None:
-        """Wait for anything to happen after version `seen`, at most `timeout` seconds of the clock."""
-        if self.version != seen:
-            return
-        tasks = [asyncio.ensure_future(self._change.wait()), asyncio.ensure_future(self.clock.sleep(timeout))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _time(self) -> float:
         return self.clock.now().timestamp()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from streamproc.ports.simulated.waiting import Changes
+
 
 class Status(Enum):
     """How a transaction stands."""
@@ -52,6 +54,8 @@ class Partition:
     stored: list[Stored] = field(default_factory=list)
     opened: dict[Transaction, int] = field(default_factory=dict)
     """Where each open transaction begins here."""
+    changes: Changes = field(default_factory=Changes)
+    """Whatever a reader may have to look at."""
 
     @property
     def end(self) -> int:
@@ -72,6 +76,7 @@ class Partition:
         if transaction is not None and not marker and transaction not in self.opened:
             self.opened[transaction] = offset
             transaction.touched.append(self)
+        self.changes.wake()
         return offset
 
     def read(self, offset: int, count: int, *, committed: bool) -> tuple[Sequence[Stored], int]:
@@ -90,3 +95,4 @@ class Partition:
         """Forget what is below an offset, as retention does."""
         del self.stored[: max(0, before - self.start)]
         self.start = max(self.start, before)
+        self.changes.wake()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -28,17 +29,16 @@ class SimulatedReader:
         return self._position
 
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
-        clock = self._log.broker.clock
-        deadline = clock.now().timestamp() + timeout
+        loop, changes = asyncio.get_running_loop(), self._opened.changes
+        deadline = loop.time() + timeout
         while True:
-            seen = self._log.broker.version
-            async with self._log.call("read", self._topic):
-                found, position = self._look(max_records)
+            seen = changes.version
+            found, position = await self._log.call("read", self._topic, lambda: self._look(max_records))
             self._position = Offset(position)
-            left = deadline - clock.now().timestamp()
+            left = deadline - loop.time()
             if found or left <= 0:
                 return found
-            await self._log.broker.change(seen, left)
+            await changes.after(seen, left)
 
     def _look(self, count: int) -> tuple[Sequence[Stored], int]:
         return self._log.broker.read(
@@ -60,29 +60,31 @@ class SimulatedTransactor:
 
     async def fence(self) -> None:
         with self._moves.move("fence"):
-            async with self._log.call("fence"):
-                self._epoch = self._log.broker.fence(self._id)
+            self._epoch = await self._log.change("fence", None, lambda: self._log.broker.fence(self._id))
 
     async def begin(self) -> None:
         with self._moves.move("begin"):
-            async with self._log.call("begin"):
-                self._transaction = self._log.broker.begin(self._id, self._epoch, self._timeout)
+            broker = self._log.broker
+            self._transaction = await self._log.call(
+                "begin", None, lambda: broker.begin(self._id, self._epoch, self._timeout)
+            )
 
     async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
         with self._moves.move("send"):
             check_size(topic, key, value)
-            async with self._log.call("send", topic):
-                return Offset(self._log.broker.send(self._open(), topic, partition, key, value))
+            broker, transaction = self._log.broker, self._open()
+            sent = await self._log.change("send", topic, lambda: broker.send(transaction, topic, partition, key, value))
+            return Offset(sent)
 
     async def commit(self) -> None:
         with self._moves.move("commit"):
-            async with self._log.call("commit"):
-                self._log.broker.end(self._open(), Status.COMMITTED)
+            broker, transaction = self._log.broker, self._open()
+            await self._log.change("commit", None, lambda: broker.end(transaction, Status.COMMITTED))
 
     async def abort(self) -> None:
         with self._moves.move("abort"):
-            async with self._log.call("abort"):
-                self._log.broker.end(self._open(), Status.ABORTED)
+            broker, transaction = self._log.broker, self._open()
+            await self._log.change("abort", None, lambda: broker.end(transaction, Status.ABORTED))
 
     async def close(self) -> None:
         """Leaves an open transaction to time out or to be fenced, as Kafka's producer does."""
@@ -103,18 +105,19 @@ class SimulatedMembership:
         self._last: frozenset[int] | None = None
 
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
-        clock = self._log.broker.clock
-        deadline = clock.now().timestamp() + timeout
+        loop, broker = asyncio.get_running_loop(), self._log.broker
+        deadline = loop.time() + timeout
         while True:
-            seen = self._log.broker.version
-            async with self._log.call("assigned", self._topic):
-                assignment = self._log.broker.assignment(self._group, self._topic, self._member)
-            left = deadline - clock.now().timestamp()
+            seen = broker.groups.version
+            assignment = await self._log.call(
+                "assigned", self._topic, lambda: broker.assignment(self._group, self._topic, self._member)
+            )
+            left = deadline - loop.time()
             if assignment != self._last or left <= 0:
                 self._last = assignment
                 return assignment
-            await self._log.broker.change(seen, left)
+            await broker.groups.after(seen, left)
 
     async def close(self) -> None:
-        async with self._log.call("leave", self._topic):
-            self._log.broker.leave(self._group, self._topic, self._member)
+        broker = self._log.broker
+        await self._log.call("leave", self._topic, lambda: broker.leave(self._group, self._topic, self._member))

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from streamproc.errors import InvalidInput, Refused
+from streamproc.ports.clock import Clock, SystemClock
 from streamproc.ports.connect import connect
 from streamproc.ports.control import ControlFollower
 from streamproc.ports.disk import FolderDisk
@@ -44,6 +45,8 @@ class Deployment:
     timeout: float = 30.0
     """Seconds after which a one-shot command gives up."""
     seed: int | None = None
+    clock: Clock = SystemClock()
+    """By which a schedule closes periods."""
 
     @classmethod
     def of(

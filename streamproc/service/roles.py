@@ -15,7 +15,6 @@ from streamproc.actor.synthesizer import Synthesizer
 from streamproc.errors import Refused
 from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
-from streamproc.ports.clock import SystemClock
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, OutcomeUnknown
 from streamproc.ports.topic_setup import set_up_topics
@@ -139,7 +138,7 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
 
 async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
-    study, clock = deployment.study, SystemClock()
+    study, clock = deployment.study, deployment.clock
     if await patiently(lambda: is_over(deployment, log, draws=True), health):
         return await _follow_ledger(deployment, log, health)
     with deployment.locked_disk() as disk:
@@ -202,7 +201,7 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
 
 
 async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, partition: int) -> None:
-    ports = GathererPorts(log, disk, SystemClock())
+    ports = GathererPorts(log, disk, deployment.clock)
     health.operator.begin(partition)
     await patiently(lambda: Gatherer(deployment.study, partition, deployment.roster, ports, health).run(), health)
 
@@ -229,13 +228,13 @@ async def patiently(work: Callable[[], Awaitable[Result]], health: Health) -> Re
     """Do it, waiting for a broker that is away; a denied authorisation ends it at once."""
     pause = 0.5
     while True:
-        began = time.monotonic()
+        began = asyncio.get_running_loop().time()
         try:
             return await work()
         except NotAllowed:
             raise
         except (LogUnavailable, OutcomeUnknown) as problem:
-            if time.monotonic() - began > LONGEST_PAUSE:
+            if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
                 pause = 0.5  # it worked for a while: this is another trouble
             health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}")
             await asyncio.sleep(pause)

@@ -41,7 +41,9 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(shown(item) for item in value[:_WIDEST]) + "]"
+        # Not those inside: a file may nest them deeper than Python's stack.
+        inside = ("a list" if isinstance(item, list | tuple) else shown(item) for item in value[:_WIDEST])
+        return "[" + ", ".join(inside) + "]"
     return repr(value)
 
 

@@ -51,7 +51,12 @@ class ContractRecord:
 
 
 def decode_contract(fields: Fields) -> ContractRecord:
-    """The contract in a message's fields. Each is checked first: a huge horizon would be a huge matrix."""
+    """The contract in a message's fields."""
+    return ContractRecord(checked_contract(fields), fields["n_star"])
+
+
+def checked_contract(fields: Fields) -> Contract:
+    """What `contract_to_dict` wrote. Each field is checked first: a huge horizon would be a huge matrix."""
     check_choice("kind", fields["kind"], list(_OF_KIND))
     values: dict[str, Any] = {key: fields[key] for key in _OF_BOTH + _OF_KIND[fields["kind"]]}
     values["alphabet"] = fields.sequence("alphabet")
@@ -66,7 +71,7 @@ def decode_contract(fields: Fields) -> ContractRecord:
     else:
         values["event"], values["sigmas"] = fields.sequence("event"), fields.sequence("sigmas")
         _check_cumulative(values)
-    return ContractRecord(_contract(values), fields["n_star"])
+    return _contract(values)
 
 
 def _contract(values: dict[str, Any]) -> Contract:

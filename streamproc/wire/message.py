@@ -23,6 +23,8 @@ MAX_LIST = 65_536
 MAX_MAP = 4_096
 MAX_CONTAINERS = 32_768
 """Maps and lists in one message. An empty one is a byte on the wire and a hundred in memory."""
+MAX_DEPTH = 16
+"""Maps and lists inside one another. MessagePack's own limit is 1,024, at which whoever walks over them runs out of stack."""
 
 
 class Fields(dict[str, Any]):
@@ -91,7 +93,7 @@ def unpack_any(value: bytes | None) -> Fields:
 
 
 def tree(value: bytes | memoryview, *, max_list: int) -> object:
-    """What MessagePack holds, maps as Fields; None if it is not well-formed or has too many parts."""
+    """What MessagePack holds, maps as Fields; None if it is not well-formed, has too many parts or is too deep."""
     containers = 0
 
     def listed(items: list[Any]) -> list[Any]:
@@ -108,7 +110,7 @@ def tree(value: bytes | memoryview, *, max_list: int) -> object:
         return fields
 
     try:
-        return cast(
+        root = cast(
             object,
             unpackb(
                 value,
@@ -121,6 +123,17 @@ def tree(value: bytes | memoryview, *, max_list: int) -> object:
         )
     except ValueError:
         return None
+    return root if containers <= MAX_DEPTH or _is_shallow(root) else None
+
+
+def _is_shallow(root: object) -> bool:
+    level = [root]
+    for _ in range(MAX_DEPTH):
+        inside = (item.values() if isinstance(item, Fields) else item for item in level if isinstance(item, Fields | list))
+        level = [item for items in inside for item in items if isinstance(item, Fields | list)]
+        if not level:
+            return True
+    return False
 
 
 def _is_complete(value: bytes) -> bool:

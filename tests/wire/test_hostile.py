@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from streamproc.wire import Malformed
 from streamproc.wire.columns import ColumnChunk, decode_synthetic
-from streamproc.wire.message import MAX_RECORD
+from streamproc.wire.message import MAX_DEPTH, MAX_RECORD
+from streamproc.wire.reports import decode_any
 from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
 from tests.wire.examples import DECODERS, EXAMPLES
 
@@ -115,6 +116,41 @@ def test_a_missing_entry_is_malformed(name: str) -> None:
 
     for key in fields:
         assert not tried(example.decode, msgpack.packb({other: fields[other] for other in fields if other != key}))
+
+
+def nested(depth: int, innermost: Any = None) -> Any:
+    for _ in range(depth):
+        innermost = [innermost]
+    return innermost
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 100, 300, 1000])
+def test_a_field_of_lists_in_lists_is_malformed_however_deep(name: str, depth: int) -> None:
+    """Deep enough, and whoever walks over them, if only for a message, runs out of stack."""
+    example = EXAMPLES[name]
+    fields = msgpack.unpackb(example.encoded)
+
+    for key in fields:
+        assert not tried(example.decode, msgpack.packb(fields | {key: nested(depth)}))
+    assert not tried(example.decode, msgpack.packb(fields | {"unknown": nested(depth)}))
+
+
+def test_a_message_may_be_as_deep_as_the_page_says() -> None:
+    report = msgpack.unpackb(EXAMPLES["report"].encoded)
+
+    assert tried(decode_any, msgpack.packb(report | {"unknown": nested(MAX_DEPTH - 1)}))
+    assert not tried(decode_any, msgpack.packb(report | {"unknown": nested(MAX_DEPTH)}))
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 300, 500, 1000])
+def test_state_of_lists_or_maps_in_one_another_is_malformed(depth: int) -> None:
+    maps: Any = None
+    for _ in range(depth):
+        maps = {"a": maps}
+
+    assert not tried(decode_state, msgpack.packb({"a": nested(depth)}))
+    assert not tried(decode_state, msgpack.packb({"a": maps}))
 
 
 def array(length: int) -> bytes:

@@ -6,6 +6,13 @@ BIN := .venv/bin
 PY := $(BIN)/python
 CODE = $(patsubst %/,%,$(sort $(dir $(wildcard streamproc/*.py tests/*.py bench/*.py experiments/*.py))))
 ARGS ?=
+# Processes that share the tests; each starts a broker of its own. `WORKERS=0` runs them one after the other, for a debugger.
+WORKERS ?= 2
+SEEDS ?= 10000
+FIRST_SEED ?= 1
+SEED ?= 1
+INPUTS ?= 1000000
+SHARED = --numprocesses $(WORKERS) --dist loadgroup
 
 # Each is tried, not just looked up: a version manager leaves names on the path that do not run.
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)
@@ -22,11 +29,31 @@ run: .venv/installed ## stream a study of simulated people, and see what comes o
 
 .PHONY: test
 test: .venv/installed ## run the tests that are quick, and print the branch coverage
-	$(PY) -m pytest --cov --cov-branch --cov-report=term -m "not slow" $(ARGS)
+	$(PY) -m pytest --cov --cov-branch --cov-report=term $(SHARED) -m "not slow" $(ARGS)
 
 .PHONY: test-all
 test-all: .venv/installed ## run every test, slow ones too
-	$(PY) -m pytest --cov --cov-branch --cov-report=term $(ARGS)
+	$(PY) -m pytest --cov --cov-branch --cov-report=term $(SHARED) $(ARGS)
+
+.PHONY: simulate
+simulate: .venv/installed ## run the whole system SEEDS times with seeded faults, from FIRST_SEED on
+	$(PY) -m tests.simulation --seeds $(SEEDS) --first-seed $(FIRST_SEED) $(ARGS)
+
+.PHONY: crashes
+crashes: .venv/installed ## crash at every point of a short study, and at every pair of points
+	$(PY) -m tests.simulation.crashes $(ARGS)
+
+.PHONY: mutants
+mutants: .venv/installed ## break the stream on purpose, and see how many seeds the simulation needs to notice
+	$(PY) -m tests.simulation.mutants $(ARGS)
+
+.PHONY: chaos
+chaos: .venv/installed ## kill, stop and restart real processes and a real broker, then check the topics
+	$(PY) -m tests.chaos --seed $(SEED) $(ARGS)
+
+.PHONY: fuzz
+fuzz: .venv/installed ## feed every decoder INPUTS hostile inputs, guided by coverage
+	$(PY) -m tests.fuzz --inputs $(INPUTS) $(ARGS)
 
 .PHONY: mutation
 mutation: .venv/installed ## break the code on purpose, and see that a test notices each time

@@ -3,8 +3,8 @@
 Hypothesis: profile `default` tries a modest number of examples; with CI=true profile `ci` tries the same ones in every
 run, so that a red build is about the change and not about luck; `HYPOTHESIS_PROFILE=deep` looks longer.
 
-Skips: a test marked `kafka` or `docker` may be skipped on a machine that has neither. With CI=true such a skip is a
-failure, because a build that silently left out the broker has shown nothing. A whole module that skips itself is a
+Skips: a test marked `kafka`, `docker`, `prometheus` or `browser` may be skipped on a machine that lacks these. With CI=true
+such a skip is a failure, because a build that silently left out the broker has shown nothing. A whole module that skips itself is a
 failure there too: its marks cannot be read, and whatever it might lack is in the lock.
 """
 
@@ -19,7 +19,7 @@ from hypothesis import settings
 from tests.broker.fixture import kafka_broker  # noqa: F401
 
 IN_CI = os.environ.get("CI") == "true"
-NEVER_SKIPPED_IN_CI = ("kafka", "docker")
+NEVER_SKIPPED_IN_CI = ("kafka", "docker", "prometheus", "browser")
 
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)

@@ -165,6 +165,8 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
     if await patiently(lambda: is_over(deployment, log, draws=False), health):
         return await _follow_ledger(deployment, log, health)
     await patiently(lambda: set_up_topics(log, study), health)
+    await asyncio.to_thread(disk.prepare)
+    await patiently(lambda: set_up_topics(log, study), health)
     disk = deployment.disk()
     async with asyncio.TaskGroup() as group:
         if pinned:

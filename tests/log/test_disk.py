@@ -1,15 +1,18 @@
-"""The state folder as the one who holds its lock may use it."""
+"""The state folder: what is in it is whole, durable, private and ours."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from threading import Event, Thread
+from typing import BinaryIO
 
 import pytest
 
 from streamproc.errors import Refused
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.file_system import LocalFileSystem
+from streamproc.ports.simulated import SimulatedMachine
 
 
 def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:
@@ -50,3 +53,100 @@ def test_the_lock_is_held_until_a_write_under_way_is_done(tmp_path: Path) -> Non
     unlocking.join(10)
     assert FolderDisk(tmp_path / "state").lock("a.lock")
     assert disk.read("a") == b"it"
+
+
+class Steps(LocalFileSystem):
+    """Notes the steps that make something durable, in order."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, str]] = []
+
+    def make_folder(self, folder: Path, mode: int) -> None:
+        self.taken.append(("make", folder.name))
+        super().make_folder(folder, mode)
+
+    def sync_file(self, file: BinaryIO) -> None:
+        self.taken.append(("sync", ".tmp"))
+        super().sync_file(file)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self.taken.append(("rename", new.name))
+        super().rename(old, new)
+
+    def sync_folder(self, folder: Path) -> None:
+        self.taken.append(("sync", folder.name))
+        super().sync_folder(folder)
+
+
+def test_a_file_is_synced_before_it_gets_its_name_and_every_new_name_is_synced(tmp_path: Path) -> None:
+    steps = Steps()
+
+    FolderDisk(tmp_path / "new" / "state", steps).write("a", b"it")
+
+    assert steps.taken == [
+        ("make", "new"),
+        ("sync", tmp_path.name),
+        ("make", "state"),
+        ("sync", "new"),
+        ("sync", ".tmp"),
+        ("rename", "a"),
+        ("sync", "state"),
+    ]
+
+
+def test_what_a_killed_process_was_writing_is_removed_when_the_next_one_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    FolderDisk(folder).write("synthesizer.state", b"first")
+    left = folder / ".synthesizer.state.0badcafe.tmp"
+    left.write_bytes(b"hal")
+    others = [folder / name for name in (".notes.tmp", "a.0badcafe.tmp", ".Other.0badcafe.tmp.gz")]
+    for other in others:
+        other.touch()
+    next_one = FolderDisk(folder)
+
+    assert next_one.lock("synthesizer.lock")
+    assert next_one.read("synthesizer.state") == b"first"
+    assert left.exists(), "a start that may still be refused changes nothing"
+    next_one.write("synthesizer.state", b"second")
+
+    assert not left.exists()
+    assert all(other.exists() for other in others)
+
+
+def test_folder_and_files_are_for_their_owner_only_even_if_they_were_not(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    disk = FolderDisk(folder)
+    disk.write("synthesizer.state", b"it")
+    assert disk.lock("synthesizer.lock")
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+    (folder / "synthesizer.state").chmod(0o644)
+    folder.chmod(0o755)
+    FolderDisk(folder).prepare()
+
+    assert (folder / "synthesizer.state").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("whose", ["folder", "synthesizer.state"])
+def test_what_belongs_to_somebody_else_is_refused(whose: str) -> None:
+    machine, folder = SimulatedMachine(Random(0)), Path("state")
+    FolderDisk(folder, machine.process(user=1000)).write("synthesizer.state", b"it")
+    machine.storage.node(folder if whose == "folder" else folder / whose).owner = 0
+
+    for start in (FolderDisk.prepare, lambda disk: disk.lock("synthesizer.lock")):
+        with pytest.raises(Refused, match=r"state state.*: belongs to user 0, but this runs as user 1000"):
+            start(FolderDisk(folder, machine.process(user=1000)))
+    assert machine.files(folder) == {"synthesizer.state": b"it"}
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_refused_before_anything_is() -> None:
+    machine, folder = SimulatedMachine(Random(0)), Path("state")
+    FolderDisk(folder, machine.process()).write("synthesizer.state", b"it")
+    machine.capacity = 100
+
+    with pytest.raises(Refused, match="state state: cannot be used: No space left on device; mend that and start again"):
+        FolderDisk(folder, machine.process()).prepare()
+
+    assert machine.files(folder) == {"synthesizer.state": b"it"}

@@ -164,10 +164,9 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
     study, topics = deployment.study, deployment.topics
     if await patiently(lambda: is_over(deployment, log, draws=False), health):
         return await _follow_ledger(deployment, log, health)
-    await patiently(lambda: set_up_topics(log, study), health)
+    disk = deployment.disk()
     await asyncio.to_thread(disk.prepare)
     await patiently(lambda: set_up_topics(log, study), health)
-    disk = deployment.disk()
     async with asyncio.TaskGroup() as group:
         if pinned:
             crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))

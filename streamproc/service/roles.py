@@ -165,7 +165,7 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
     if await patiently(lambda: is_over(deployment, log, draws=False), health):
         return await _follow_ledger(deployment, log, health)
     disk = deployment.disk()
-    await asyncio.to_thread(disk.prepare)
+    disk.prepare()
     await patiently(lambda: set_up_topics(log, study), health)
     async with asyncio.TaskGroup() as group:
         if pinned:

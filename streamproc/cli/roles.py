@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -33,7 +34,11 @@ def _role(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--public", metavar="HOST:PORT", help="Serve the status page and public /metrics, /livez and /readyz there."
         ),
-        click.option("--operator", metavar="HOST:PORT", help="Serve the operator's /metrics, /livez and /readyz there."),
+        click.option(
+            "--operator",
+            metavar="HOST:PORT",
+            help="Serve the operator's /metrics, /livez and /readyz there; beyond this machine only with a token.",
+        ),
         click.option("--stay", is_flag=True, help="Once the study is over, or the role refuses to go on, wait to be told."),
         click.option("--log-json", is_flag=True, help="Log lines as JSON."),
         click.option("--debug", is_flag=True, help="More log lines."),
@@ -144,13 +149,19 @@ async def _stay(work: Awaitable[None], health: Health) -> None:
 
 
 def _listeners(health: Health, public: str | None, operator: str | None) -> list[Listener]:
-    chosen = [(text, metrics.registry) for text, metrics in ((public, health.public), (operator, health.operator)) if text]
-    if not chosen:
+    if public is None and operator is None:
         return []
     # Slow to import, and most processes do not listen.
-    from streamproc.service.listeners import Address, Listener
+    from streamproc.service.listeners import Address, Listener, operator_listener
+    from streamproc.service.operator_token import read_token
 
-    return [Listener(Address.parse(text), registry, lambda: health.ready) for text, registry in chosen]
+    listeners = []
+    if public is not None:
+        listeners.append(Listener(Address.parse(public), health.public.registry, lambda: health.ready))
+    if operator is not None:
+        address, registry = Address.parse(operator), health.operator.registry
+        listeners.append(operator_listener(address, registry, lambda: health.ready, read_token(os.environ)))
+    return listeners
 
 
 def _page(deployment: Deployment, public: str | None) -> StatusPage | None:

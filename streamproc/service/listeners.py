@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from streamproc.errors import InvalidInput
+from streamproc.service.operator_token import TOKEN_FILE, demand
+
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,19 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`HOST:PORT`; port 0 takes a free one."""
-        host, _, port = text.rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        """`HOST:PORT`; port 0 takes a free one, and `:PORT` is one of this machine only."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
             raise InvalidInput(f"listener {text!r}: HOST:PORT was expected, such as 127.0.0.1:9100")
-        return cls(host.strip("[]"), int(port))
+        return cls(host.strip("[]") or LOOPBACK, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; a name is taken for one that others can, but for `localhost`."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 class Listener:
@@ -68,3 +80,18 @@ class Listener:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         return web.Response(text="ready\n") if self._ready() else web.Response(text="not ready\n", status=503)
+
+
+def operator_listener(
+    address: Address, registry: CollectorRegistry, ready: Callable[[], bool], token: str | None
+) -> Listener:
+    """A listener for what is private: with a token whoever comes must show it, without one it is for this machine only."""
+    if token is None and not address.is_loopback:
+        raise InvalidInput(
+            f"--operator {address.host}:{address.port}: others can reach it, so it needs a token in the file that "
+            f"{TOKEN_FILE} names; or listen on {LOOPBACK}"
+        )
+    listener = Listener(address, registry, ready)
+    if token is not None:
+        demand(listener.app, token)
+    return listener

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Deployment:
     timeout: float = 30.0
     """Seconds after which a one-shot command gives up."""
     seed: int | None = None
-    clock: Clock = SystemClock()
+    clock: Clock = field(default_factory=SystemClock)
     """By which a schedule closes periods."""
 
     @classmethod

@@ -8,6 +8,7 @@ from streamproc.cli.deployed import on_deployment, run_once, timeout_option
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.service.access import acl_commands
 from streamproc.service.deployment import Deployment
+from streamproc.wire.topics import Role
 
 
 @click.command()
@@ -26,4 +27,4 @@ def init(deployment: Deployment, *, only_print: bool) -> None:
 async def _create(deployment: Deployment) -> list[str]:
     async with deployment.connect() as log:
         await deployment.check_begun(log)
-        return await set_up_topics(log, deployment.study)
+        return await set_up_topics(log, deployment.study, Role.STEWARD)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import fields
 
 from streamproc.errors import Refused
 from streamproc.ports.control import append_key
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed, TopicSettings
 from streamproc.study import Study
-from streamproc.wire.topics import Topics
+from streamproc.wire.topics import Access, Role, Topics
 
 
 def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
@@ -25,29 +24,48 @@ def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
             replication=replication,
             min_insync_replicas=in_sync,
         )
-        for access in Topics(study.name).access([release.name for release in study.releases])
+        for access in study_access(study)
     }
 
 
-async def set_up_topics(log: Log, study: Study) -> list[str]:
+def study_access(study: Study) -> tuple[Access, ...]:
+    """Every topic of the study, and who must do what with it."""
+    releases = [release.name for release in study.releases]
+    return Topics(study.name).access(releases, scheduled=study.schedule is not None)
+
+
+async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> list[str]:
     """Create what is missing, check what is there, and give the study its key; answers with the topics created.
 
-    A role sees only some of the topics and may create none: what it is denied here is not its business; what it needs and
-    is denied it will hear of when it uses it.
+    A `role` must see each topic that it uses, and that it is set up right; the steward uses them all. Anything else that is
+    denied here is not its business: most roles see only some of the topics, and create none.
     """
+    access = {each.topic: each for each in study_access(study)}
     there = await log.topics()
-    wanted = wanted_settings(study, await log.brokers())
     created = []
-    for topic, settings in wanted.items():
-        with suppress(NotAllowed):
+    for topic, settings in wanted_settings(study, await log.brokers()).items():
+        try:
             if topic in there:
                 await check_topic(log, topic, settings)
             else:
                 await log.create_topic(topic, settings)
                 created.append(topic)
-    with suppress(NotAllowed, NoSuchTopic):
+        except NotAllowed as denied:
+            if role is Role.STEWARD or (role is not None and access[topic].used_by(role)):
+                raise denied if topic in there else NotAllowed(_not_seen(topic)) from None
+    try:
         await append_key(log, study)
+    except (NotAllowed, NoSuchTopic):
+        if role is Role.STEWARD:
+            raise
     return created
+
+
+def _not_seen(topic: str) -> str:
+    return (
+        f"topic {topic}: is not there and must not be created by us, or must not be seen: `streamproc init`, run by the "
+        "steward, creates it and shows who needs to be allowed what"
+    )
 
 
 async def check_topic(log: Log, topic: str, wanted: TopicSettings) -> None:

@@ -31,6 +31,7 @@ from streamproc.synth.step import Step
 from streamproc.synth.synthesis import State, Synthesis
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.rejects import Reject
+from streamproc.wire.topics import Role
 
 Result = TypeVar("Result")
 
@@ -142,7 +143,7 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
     if await patiently(lambda: is_over(deployment, log, draws=True), health):
         return await _follow_ledger(deployment, log, health)
     with deployment.locked_disk() as disk:
-        await patiently(lambda: set_up_topics(log, study), health)
+        await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health)
         mark = await patiently(lambda: deployment.fingerprint(log), health)
         ports = SynthesizerPorts(log, disk, deployment.entropy(), clock)
         async with asyncio.TaskGroup() as group:
@@ -166,7 +167,7 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
         return await _follow_ledger(deployment, log, health)
     disk = deployment.disk()
     disk.prepare()
-    await patiently(lambda: set_up_topics(log, study), health)
+    await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health)
     async with asyncio.TaskGroup() as group:
         if pinned:
             crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))

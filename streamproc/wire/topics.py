@@ -18,7 +18,6 @@ class Role(StrEnum):
     ANALYST = "analyst"
 
 
-EVERYONE = frozenset(Role)
 THIRTY_DAYS_MS = 30 * 24 * 60 * 60 * 1000
 
 
@@ -67,35 +66,48 @@ class Topics:
         """In which gatherers share the partitions of the reports topic."""
         return f"{self.study}.gather"
 
-    def access(self, releases: Iterable[str]) -> tuple[Access, ...]:
-        """Every topic of a study with these releases, and who may do what with it."""
+    def access(self, releases: Iterable[str], *, scheduled: bool = False) -> tuple[Access, ...]:
+        """Every topic of a study with these releases, and who must do what with it.
+
+        `scheduled`: the synthesizer makes cuts by the clock, beside the steward.
+        """
+        cutters = frozenset({Role.STEWARD, Role.SYNTHESIZER} if scheduled else {Role.STEWARD})
+        followers = frozenset({Role.STEWARD, Role.SYNTHESIZER, Role.GATHERER})
+        public = frozenset({Role.STEWARD, Role.SYNTHESIZER, Role.ANALYST})
         return (
-            Access(self.reports, writes=_of(Role.REPORTER), reads=_of(Role.GATHERER), measures=_CUTTERS, partitioned=True),
-            Access(self.control, writes=_CUTTERS, reads=_CUTTERS | {Role.GATHERER}),
+            Access(self.reports, writes=_of(Role.REPORTER), reads=_of(Role.GATHERER), measures=cutters, partitioned=True),
+            Access(self.control, writes=cutters, reads=followers),
             Access(self.tallies, writes=_of(Role.GATHERER), reads=_of(Role.SYNTHESIZER)),
             Access(self.rejects, writes=_of(Role.GATHERER), reads=_of(Role.OPERATOR), retention_ms=THIRTY_DAYS_MS),
-            Access(self.ledger, writes=_of(Role.SYNTHESIZER), reads=EVERYONE),
-            *(Access(self.synthetic(release), writes=_of(Role.SYNTHESIZER), reads=EVERYONE) for release in releases),
+            Access(self.ledger, writes=_of(Role.SYNTHESIZER), reads=public | {Role.GATHERER}, public=True),
+            *(
+                Access(self.synthetic(release), writes=_of(Role.SYNTHESIZER), reads=public, public=True)
+                for release in releases
+            ),
         )
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may do what with one topic."""
+    """Who must do what with one topic."""
 
     topic: str
     writes: frozenset[Role]
     reads: frozenset[Role]
+    """Of a public topic: those of the study's own processes and people; others may too."""
     measures: frozenset[Role] = frozenset()
     """Who asks where its partitions end without reading them: whoever makes a cut."""
     partitioned: bool = False
     """True if it has the study's number of partitions; the others have one."""
     retention_ms: int = -1
     """How long records are kept; -1 is for ever."""
+    public: bool = False
+    """Whether it holds nothing but what is released."""
+
+    def used_by(self, role: Role) -> bool:
+        """Whether a role has any business with it."""
+        return role in self.writes | self.reads | self.measures
 
 
 def _of(role: Role) -> frozenset[Role]:
     return frozenset({role})
-
-
-_CUTTERS = frozenset({Role.STEWARD, Role.SYNTHESIZER})

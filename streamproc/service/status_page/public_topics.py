@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from streamproc.ports.log import Log, Offset, Reader
 from streamproc.study import Study
-from streamproc.wire.topics import EVERYONE, Topics
+from streamproc.wire.topics import Topics
 
 
 class PublicTopics:
@@ -15,7 +15,7 @@ class PublicTopics:
     def __init__(self, log: Log, study: Study) -> None:
         self._log = log
         accesses = Topics(study.name).access([release.name for release in study.releases])
-        self._open = frozenset(access.topic for access in accesses if access.reads == EVERYONE)
+        self._open = frozenset(access.topic for access in accesses if access.public)
 
     async def topics(self) -> Mapping[str, int]:
         """Those of the public topics that exist."""

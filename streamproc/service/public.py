@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from streamproc.actor.memory import split_fresh
 from streamproc.errors import InvalidInput, VerificationFailed
 from streamproc.panel import Panel
-from streamproc.ports.log import Offset, Reader
+from streamproc.ports.log import NoSuchTopic, Offset, Reader
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
@@ -48,24 +48,32 @@ class Followed:
     async def poll(self, *, timeout: float) -> Sequence[bytes | None]:
         """The values that have come, waiting up to `timeout` seconds for one; none if the topic is not there."""
         if self._reader is None:
-            if self._topic not in await self._log.topics():
+            start = await self._start()
+            if start is None:
                 await asyncio.sleep(timeout)
                 return ()
-            if await self._log.start_offset(self._topic, 0) > 0:
+            if start > 0:
                 raise VerificationFailed(f"topic {self._topic}: its first records are gone")
             self._reader = await self._log.reader(self._topic, 0, Offset(0))
         return [record.value for record in await self._reader.read(timeout=timeout)]
 
+    async def _start(self) -> Offset | None:
+        """Where the topic starts; None if it is not there. Asked by name: of a list, what is denied is missing too."""
+        try:
+            return await self._log.start_offset(self._topic, 0)
+        except NoSuchTopic:
+            return None
+
     async def reached(self) -> bool:
         """Whether everything that is there now has been read."""
         if self._reader is None:
-            return self._topic not in await self._log.topics()
+            return await self._start() is None
         return self._reader.position >= await self._log.stable_offset(self._topic, 0)
 
     async def reached_end(self) -> bool:
         """Whether everything has been read, and no transaction is open on it."""
         if self._reader is None:
-            return self._topic not in await self._log.topics()
+            return await self._start() is None
         return self._reader.position >= await self._log.end_offset(self._topic, 0)
 
     async def close(self) -> None:

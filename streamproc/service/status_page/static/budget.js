@@ -1,0 +1,48 @@
+// What each release may spend and has spent, and what that means in words.
+
+import { at, h } from "/static/elements.js";
+import { chance, cost, plural } from "/static/words.js";
+
+export function showBudget(status) {
+  const rows = status.releases.map((release) => meter(release.name, release.rho_spent, release.rho, kind(release)));
+  const all = meter("The whole study", status.rho_spent, status.rho, `ε ${cost(status.epsilon_spent, 3)} of ${cost(status.epsilon, 3)} at δ ${status.delta}`);
+  all.classList.add("total");
+  at("budget-meters").replaceChildren(...rows, all);
+  at("budget-words").replaceChildren(...words(status));
+}
+
+function kind(release) {
+  return release.kind === "window" ? `windows of ${plural(release.k, "period")}` : "running counts";
+}
+
+function meter(name, spent, rho, more) {
+  const share = Math.min(1, spent / rho);
+  const left = Math.max(0, 1 - spent / rho);
+  const said = `ρ ${cost(spent)} of ${cost(rho)} spent, ${Math.floor(100 * left + 1e-9)}% left`;
+  const fill = h("span", { class: spent > rho * (1 + 1e-12) ? "fill over" : "fill" });
+  fill.style.width = `${100 * share}%`;
+  return h(
+    "div",
+    { class: "meter" },
+    h("p", { class: "meter-name" }, h("strong", {}, name), h("span", {}, more)),
+    h("div", { class: "track", role: "meter", "aria-label": `Budget of ${name}`, "aria-valuemin": 0, "aria-valuemax": rho, "aria-valuenow": Math.min(spent, rho), "aria-valuetext": said }, fill),
+    h("p", { class: "meter-said" }, said),
+  );
+}
+
+function words(status) {
+  const factor = Math.exp(status.epsilon);
+  const times = factor < 100 ? factor.toFixed(2) : "many";
+  const changed =
+    status.adjacency === "replace-one"
+      ? "one person’s whole history were replaced by any other"
+      : "one person’s whole history were left out of every count";
+  const who = status.roster
+    ? "Who takes part was fixed by a roster before the first period."
+    : "Who took part in period 1 is not protected, since no roster was fixed before.";
+  return [
+    h("h3", {}, "In plain words"),
+    h("p", {}, `If ${changed} (${status.adjacency}), everything published here, over all ${plural(status.horizon, "period")}, would look almost the same: nothing becomes more than ${times} times as likely, but for a chance of ${chance(status.delta)}.`),
+    h("p", {}, `That is the whole budget, ρ ${cost(status.rho)} in zero-concentrated differential privacy, or ε ${cost(status.epsilon, 3)} at δ ${status.delta}. It was fixed before the first report. ${who}`),
+  ];
+}

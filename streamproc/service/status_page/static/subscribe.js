@@ -1,0 +1,74 @@
+// How to get the same as a program: topics, commands, a few lines of Python, files.
+
+import { at, h } from "/static/elements.js";
+import { size } from "/static/words.js";
+
+const commands = (study) => `streamproc watch ${study}.toml            # a line per column, as they come
+streamproc pull ${study}.toml --out public # everything released so far, as files
+streamproc verify ${study}.toml           # the chain and every digest, recomputed`;
+
+const program = (study, release) => `import asyncio, streamproc
+from streamproc.ports.connect import connect
+from streamproc.service.subscribe import subscribe
+
+async def main():
+    study = streamproc.read_study("${study}.toml")
+    async with connect("kafka://broker:9092") as log:
+        async for column in subscribe(log, study, "${release}"):
+            print(column.period, column.panel)  # checked against the ledger
+
+asyncio.run(main())`;
+
+let made = null;
+
+export function showSubscribe(status) {
+  const key = JSON.stringify([status.study, status.releases.map((release) => [release.name, release.columns])]);
+  if (key === made) return; // whoever is about to copy something keeps it
+  made = key;
+  const topics = [[status.ledger_topic, "what was released, what it cost"], ...status.releases.map((release) => [release.topic, `columns of ${release.name}`])];
+  at("subscribe-body").replaceChildren(
+    h("h3", {}, "Topics"),
+    h("ul", { class: "topics" }, topics.map(([topic, what]) => h("li", {}, h("code", {}, topic), copy(topic, topic), h("span", {}, what)))),
+    h("h3", {}, "On the command line"),
+    block(commands(status.study), "the commands"),
+    h("h3", {}, "In Python"),
+    block(program(status.study, status.releases[0].name), "the program"),
+    h("h3", {}, "As files"),
+    h("ul", { class: "files" }, status.releases.map(file)),
+  );
+}
+
+function file(release) {
+  if (release.columns === 0) return h("li", {}, `${release.name}: no column yet`);
+  const about = release.column_bytes === null ? "" : `, packed ${size(release.column_bytes * release.columns)}`;
+  return h("li", {}, h("a", { href: `/api/v1/releases/${release.name}.csv`, download: "" }, `${release.name}.csv`), ` ${release.columns} columns${about}`);
+}
+
+function block(text, what) {
+  return h("div", { class: "code" }, h("pre", { tabindex: 0, role: "region", "aria-label": what }, h("code", {}, text)), copy(text, what));
+}
+
+function copy(text, what) {
+  const button = h("button", { type: "button", class: "quiet copy", "aria-label": `Copy ${what}` }, "Copy");
+  button.addEventListener("click", async () => {
+    button.textContent = (await copied(text)) ? "Copied" : "Select it by hand";
+    setTimeout(() => (button.textContent = "Copy"), 1600);
+  });
+  return button;
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Over plain http a browser offers only the old way.
+    const area = h("textarea", { class: "unseen", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}

@@ -1,0 +1,56 @@
+// Numbers and times as people read them.
+
+export const whole = (number) => number.toLocaleString("en");
+
+// A cost to so many significant digits, never shown smaller than it is.
+export function cost(number, digits = 4) {
+  if (number === 0) return "0";
+  const scale = 10 ** (digits - 1 - Math.floor(Math.log10(number)));
+  const up = Math.ceil(number * scale - 1e-6) / scale;
+  return up.toLocaleString("en", { maximumSignificantDigits: digits, useGrouping: false });
+}
+
+// Decimals that an interval of this half-width, a share, leaves meaningful.
+function decimals(half) {
+  return half >= 0.004 ? 1 : half >= 0.0004 ? 2 : 3;
+}
+
+export function percent(share, half) {
+  const text = (100 * share).toFixed(decimals(half));
+  return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212")}%`;
+}
+
+export function interval(low, high) {
+  const half = (high - low) / 2;
+  return `${percent(low, half).slice(0, -1)} to ${percent(high, half)}`;
+}
+
+export function plural(count, one, many = `${one}s`) {
+  return `${whole(count)} ${count === 1 ? one : many}`;
+}
+
+export function size(bytes) {
+  if (bytes < 1000) return `${bytes} bytes`;
+  const [value, unit] = bytes < 1e6 ? [bytes / 1e3, "kB"] : bytes < 1e9 ? [bytes / 1e6, "MB"] : [bytes / 1e9, "GB"];
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`;
+}
+
+export function span(seconds) {
+  const left = Math.max(0, Math.floor(seconds));
+  const [d, hours, m, sec] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60, left % 60];
+  if (d > 0) return `${d} d ${hours} h ${m} min`;
+  if (hours > 0) return `${hours} h ${m} min`;
+  return m > 0 ? `${m} min ${String(sec).padStart(2, "0")} s` : `${sec} s`;
+}
+
+export function instant(text) {
+  return new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" }) + " UTC";
+}
+
+// 1 in a million reads better than 1e-06.
+export function chance(delta) {
+  const inverse = Math.round(1 / delta);
+  return Math.abs(inverse * delta - 1) < 1e-9 ? `1 in ${whole(inverse)}` : String(delta);
+}
+
+export const short = (digest) => digest.slice(0, 12);

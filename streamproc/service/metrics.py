@@ -96,7 +96,7 @@ class OperatorMetrics:
         self.lag = Gauge("streamproc_lag_records", "Records not read yet", ["partition"], registry=registry)
         self.people = Gauge("streamproc_people", "Rows in the gatherer's state", ["partition"], registry=registry)
         self.settled = Gauge("streamproc_period_settled", "Last period settled", ["partition"], registry=registry)
-        self.state_bytes = Gauge("streamproc_state_bytes", "Size of the last checkpoint", ["role"], registry=registry)
+        self.state_bytes = Gauge("streamproc_state_bytes", "Size of the last checkpoint", ["state"], registry=registry)
         self.release_seconds = Histogram(
             "streamproc_release_seconds", "Time from a period's last tally to its release", registry=registry
         )

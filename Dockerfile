@@ -23,10 +23,11 @@ FROM ${BASE}
 LABEL org.opencontainers.image.title="streamproc" \
       org.opencontainers.image.description="Continual release of differentially private synthetic data" \
       org.opencontainers.image.licenses="Apache-2.0"
-# A volume takes over who owns the folder below it, so the folder must be there.
+# A volume takes over who owns the folder below it, so the folders must be there.
 RUN groupadd --gid 10001 streamproc \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin streamproc \
-    && install --directory --mode 0700 --owner 10001 --group 10001 /state
+    && install --directory --mode 0700 --owner 10001 --group 10001 /state \
+    && install --directory --mode 0750 --owner 10001 --group 10001 /etc/streamproc/operator
 COPY --from=build /opt/streamproc /opt/streamproc
 ENV PATH=/opt/streamproc/bin:$PATH \
     PYTHONUNBUFFERED=1 \

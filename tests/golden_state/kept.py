@@ -1,0 +1,92 @@
+"""What is kept of one study in `v<version>/<study>/`: its file, its state folder and its topics, then and at the end.
+
+`state/` is the folder after two of four periods; `topics.json` the records at that time, together with all reports and cuts
+that were still to come; `released.json` the public records after the last period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from streamproc.ports.files import read_study
+from streamproc.ports.topic_setup import wanted_settings
+from tests.stream.places import Place
+from tests.stream.programs import Programs
+from tests.stream.recipes import Recipe
+
+HERE = Path(__file__).parent
+SEED = 7
+
+RECIPES = (
+    Recipe("first", alphabet=("a", "b", "c"), event=("b", "c"), partitions=2, people=60),
+    Recipe("last", partitions=2, people=60, duplicates="last", roster="people.txt"),
+)
+
+Records = Mapping[str, Sequence[Sequence[tuple[str | None, str | None]]]]
+"""By topic and partition: key and value of each record, in hex."""
+
+
+def versions() -> list[Path]:
+    return sorted(HERE.glob("v[0-9]*"))
+
+
+def public_topics(place: Place) -> list[str]:
+    return [place.topics.ledger, *(place.topics.synthetic(release.name) for release in place.study.releases)]
+
+
+def records(place: Place, topics: Sequence[str]) -> Records:
+    """What is committed in these topics."""
+    partitions = {topic: place.recipe.partitions if topic == place.topics.reports else 1 for topic in topics}
+    return {
+        topic: [[(_hex(each.key), _hex(each.value)) for each in place.records(topic, p)] for p in range(count)]
+        for topic, count in partitions.items()
+    }
+
+
+def save(folder: Path, place: Place, topics: Records, released: Records) -> None:
+    """Everything but the state folder."""
+    shutil.copy(place.file, folder / "study.toml")
+    if place.recipe.roster is not None:
+        shutil.copy(place.folder / place.recipe.roster, folder)
+    for name, content in (("topics", topics), ("released", released)):
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=0) + "\n")
+
+
+def set_up(folder: Path, into: Path, programs: Programs) -> Place:
+    """The study as it was then, on an embedded log."""
+    recipe = next(recipe for recipe in RECIPES if recipe.name == folder.name)
+    place = Place(into, "embedded:log", recipe, programs)
+    for file in folder.iterdir():
+        if file.is_file():
+            shutil.copy(file, into)
+    place.state.mkdir(0o700)
+    for file in (folder / "state").iterdir():
+        shutil.copyfile(file, place.state / file.name)
+    asyncio.run(_fill(place, json.loads((folder / "topics.json").read_text())))
+    return place
+
+
+def released(folder: Path) -> Records:
+    found: Records = json.loads((folder / "released.json").read_text())
+    return {topic: [[(key, value) for key, value in part] for part in parts] for topic, parts in found.items()}
+
+
+async def _fill(place: Place, topics: Records) -> None:
+    async with place.connect() as log:
+        for topic, settings in wanted_settings(read_study(place.file), 1).items():
+            await log.create_topic(topic, settings)
+            for partition, part in enumerate(topics[topic]):
+                kept = [(_bytes(key), _bytes(value) or b"") for key, value in part]
+                await log.append_many(topic, partition, kept)
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)

@@ -1,0 +1,78 @@
+"""`python -m tests.golden_state.make`: the golden state of a new version of the state files; never of one that has it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from streamproc.wire.state import STATE_VERSION, unpack_arrays, unseal
+from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, save
+from tests.stream.mail import Correspondence, post
+from tests.stream.places import Place, individual
+from tests.stream.programs import Program, Programs
+from tests.stream.recipes import Recipe
+
+DRAWN = 2
+"""Periods released when the state is kept."""
+
+
+def main() -> None:
+    golden = HERE / f"v{STATE_VERSION}"
+    if golden.exists():
+        sys.exit(f"{golden} exists: state files of version {STATE_VERSION} never change; give a new layout a new version")
+    for recipe in RECIPES:
+        with tempfile.TemporaryDirectory() as folder:
+            programs = Programs(Path(folder))
+            try:
+                make(recipe, Path(folder), golden / recipe.name, programs)
+            finally:
+                programs.end_all()
+
+
+def make(recipe: Recipe, work: Path, golden: Path, programs: Programs) -> None:
+    place = Place(work, "embedded:log", recipe, programs)
+    place.write_study()
+    people = [individual(row) for row in range(recipe.people)]
+    if recipe.roster is not None:
+        (work / recipe.roster).write_text("".join(f"{each}\n" for each in people))
+    mail = Correspondence(people, recipe.alphabet, recipe.horizon, recipe.partitions, seed=SEED)
+    place.do("init")
+    roles = place.start("run", "--seed", SEED)
+    for period in range(1, DRAWN + 1):
+        post(place, mail.of(period))
+        place.do("close", "--period", period, "--wait")
+    wait_for_checkpoints(place, roles)
+    assert roles.stop().code == 0
+    golden.mkdir(parents=True)
+    shutil.copytree(place.state, golden / "state", ignore=shutil.ignore_patterns("*.lock"))
+    then = records(place, sorted(place.all_topics()))
+
+    for period in range(DRAWN + 1, recipe.horizon + 1):
+        post(place, mail.of(period))
+        place.do("close", "--period", period)
+    to_come = records(place, [place.topics.reports, place.topics.control])
+    place.start("run", "--until-done", "--seed", SEED).done()
+    at_the_end: Records = records(place, public_topics(place))
+    save(golden, place, {**then, **to_come}, at_the_end)
+
+
+def wait_for_checkpoints(place: Place, roles: Program) -> None:
+    """The tally of a period leaves before the checkpoint is written."""
+    while not all(checkpoint_period(place, partition) == DRAWN for partition in range(place.recipe.partitions)):
+        assert roles.runs
+        time.sleep(0.1)
+
+
+def checkpoint_period(place: Place, partition: int) -> int:
+    path = place.state / f"gather-{partition}.state"
+    if not path.exists():
+        return 0
+    content = path.read_bytes()
+    return int(unpack_arrays(unseal(content, content[6:38]))["arrays"]["period"][0])
+
+
+if __name__ == "__main__":
+    main()

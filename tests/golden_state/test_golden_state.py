@@ -1,0 +1,75 @@
+"""State folders of every version there ever was can be gone on with, to the bytes that were bound to come out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamproc.actor.stored import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
+from streamproc.gather.gatherer import Gatherer, Ports
+from streamproc.gather.gathering import Place as GatheringPlace
+from streamproc.ports.clock import SystemClock
+from streamproc.ports.files import read_study
+from streamproc.ports.roster import read_roster
+from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
+from streamproc.wire.control import Key, decode_control
+from streamproc.wire.state import STATE_VERSION
+from tests.golden_state.kept import HERE, RECIPES, SEED, public_topics, records, released, set_up, versions
+from tests.stream.programs import Programs
+from tests.world.disk import MemoryDisk
+from tests.world.study_world import Diary
+
+GOLDEN = [folder for version in versions() for folder in sorted(version.iterdir())]
+TODAY = HERE / f"v{STATE_VERSION}"
+
+
+def test_every_version_has_its_golden_state() -> None:
+    assert [version.name for version in versions()] == [f"v{number}" for number in range(1, STATE_VERSION + 1)]
+    assert {folder.name for folder in GOLDEN} == {recipe.name for recipe in RECIPES}
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_a_study_goes_on_from_a_golden_state_to_the_bytes_that_were_bound_to_come(
+    golden: Path, tmp_path: Path, programs: Programs
+) -> None:
+    place = set_up(golden, tmp_path, programs)
+    assert place.status()["released"] == 2
+
+    place.start("run", "--until-done", "--seed", SEED).done()
+
+    assert records(place, public_topics(place)) == released(golden)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_what_is_written_today_has_the_layout_of_its_version(recipe: object) -> None:
+    """A file that is read and written again is the same to the byte; a new layout needs a new version."""
+    folder = TODAY / recipe.name  # type: ignore[attr-defined]
+    files = {path.name: path.read_bytes() for path in (folder / "state").iterdir()}
+    study = read_study(folder / "study.toml")
+    roster = None if study.population.roster is None else read_roster(folder / study.population.roster)
+    mark = files[STATE_FILE][6:38]
+    again = MemoryDisk()
+
+    stored = read_stored(MemoryDisk(files), mark)
+    assert stored is not None
+    write_stored(again, mark, stored)
+    settle(again, mark, stored.draft)
+    log = SimulatedLog(SimulatedBroker(SystemClock()))
+    for partition in range(study.broker.partitions):
+        place = GatheringPlace(study, partition, key_of(folder), roster)
+        reader = Gatherer(study, partition, roster, Ports(log, MemoryDisk(files), SystemClock()), Diary())
+        writer = Gatherer(study, partition, roster, Ports(log, again, SystemClock()), Diary())
+        writer._save(place, mark, *reader._resume(place, mark))
+
+    assert again.files.keys() == files.keys() == {STATE_FILE, SETTLED_FILE, "gather-0.state", "gather-1.state"}
+    assert again.files == files
+
+
+def key_of(folder: Path) -> bytes:
+    """The study's, which is in its control topic."""
+    control = json.loads((folder / "topics.json").read_text())[f"{folder.name}.control"][0]
+    key = decode_control(bytes.fromhex(control[0][1]))
+    assert isinstance(key, Key)
+    return key.key

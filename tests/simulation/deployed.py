@@ -1,0 +1,91 @@
+"""A deployment on simulated ports: the real service code, with a process's connection, disk and clock under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streamproc.ports.disk import FolderDisk
+from streamproc.ports.log import Log
+from streamproc.privacy.entropy import Entropy
+from streamproc.privacy.quantities import Period
+from streamproc.service.deployment import Deployment
+from streamproc.service.roles import Health
+from streamproc.study import Study
+from streamproc.synth.step import Step
+from streamproc.synth.synthesis import Synthesis
+from tests.simulation.noise import SimulatedEntropy
+from tests.simulation.process import Process
+
+STATE = Path("/state")
+"""Where every machine keeps its state folder."""
+
+
+@dataclass(frozen=True)
+class SimulatedDeployment(Deployment):
+    """What one process has of a study."""
+
+    process: Process = field(kw_only=True)
+    people: tuple[str, ...] | None = None
+    noise: Entropy = field(kw_only=True)
+
+    @property
+    def roster(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """The ids, without a file."""
+        return self.people
+
+    def connect(self) -> Log:
+        return self.process.log
+
+    def disk(self) -> FolderDisk:
+        return FolderDisk(self.state, self.process.files)
+
+    def entropy(self) -> Entropy:
+        return self.noise
+
+
+def deployed(
+    study: Study, process: Process, people: tuple[str, ...] | None, seed: int, *, silent: bool
+) -> SimulatedDeployment:
+    """The study as this process has it; it draws with this seed, like no other."""
+    return SimulatedDeployment(
+        study,
+        study.broker,
+        Path("/"),
+        STATE,
+        None,
+        seed=0,
+        clock=process.machine.clock,
+        process=process,
+        people=people,
+        noise=SimulatedEntropy(seed, silent=silent),
+    )
+
+
+class WatchedHealth(Health):
+    """Health that also tells the journal, and holds the watermark to its promise."""
+
+    def __init__(self, deployment: SimulatedDeployment) -> None:
+        super().__init__(deployment)
+        self._process = deployment.process
+        self._watermark = Period(0)
+
+    def watermark(self, period: Period) -> None:
+        if self._process.alive:
+            if period < self._watermark:
+                self._process.journal.violated(8, f"the watermark went back from {self._watermark} to {period}")
+            self._watermark = period
+        super().watermark(period)
+
+    def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
+        self._process.journal.note(self._process.name, f"released {period}")
+        super().released(period, synthesis, steps)
+
+    def fenced(self, period: Period) -> None:
+        self._process.journal.fault("fenced", self._process.name, f"in period {period}")
+        super().fenced(period)
+
+    def trouble(self, problem: str) -> None:
+        self._process.journal.said.append(problem)
+        super().trouble(problem)

@@ -1,0 +1,37 @@
+"""Cheap entropy for simulations: whole numbers at random, or silence; no two draws alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamproc.privacy.entropy import Draw
+from streamproc.privacy.quantities import IntArray, Period
+
+
+class SimulatedEntropy:
+    """Another draw each time it is asked, so that a second draw of one period cannot go unnoticed."""
+
+    insecure = True
+
+    def __init__(self, seed: int, *, silent: bool) -> None:
+        self._seed = seed
+        self._silent = silent
+        self._asked = 0
+
+    def draw(self, release: str, period: Period) -> Draw:
+        self._asked += 1
+        return _SimulatedDraw(np.random.Generator(np.random.SFC64([self._seed, self._asked])), silent=self._silent)
+
+
+class _SimulatedDraw:
+    def __init__(self, generator: np.random.Generator, *, silent: bool) -> None:
+        self._generator = generator
+        self._silent = silent
+
+    def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
+        if self._silent:
+            return exact.copy()
+        return exact + np.rint(self._generator.normal(0.0, sigma, exact.shape)).astype(np.int64)
+
+    def choices(self) -> np.random.Generator:
+        return self._generator

@@ -1,0 +1,252 @@
+"""A process of the simulation: what it reaches the log and its disk through, and how it dies, stops and wakes up again."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamproc.errors import StreamprocError
+from streamproc.ports.log import LogUnavailable, OutcomeUnknown
+from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.ports.simulated.file_faults import FileFaults, Killed, Step
+from streamproc.ports.simulated.file_system import SimulatedFileSystem, SimulatedMachine
+from tests.simulation.journal import Journal
+from tests.simulation.weather import CHANGES, Weather
+from tests.world.virtual_time import ManualClock
+
+
+@dataclass
+class Network:
+    """The way to the broker."""
+
+    broker: SimulatedBroker
+    away_until: float = 0.0
+    """Virtual seconds until nobody reaches it."""
+
+
+class Machine:
+    """A disk and a clock; processes that run on it come and go."""
+
+    def __init__(self, name: str, storage: SimulatedMachine) -> None:
+        self.name = name
+        self.storage = storage
+        self.clock = ManualClock()
+        self.processes: list[Process] = []
+
+    def power_cut(self) -> None:
+        """Every process ends, and what was not synced may be lost."""
+        for process in tuple(self.processes):
+            process.kill()
+        self.storage.power_cut()
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended: `refusal` is its last line if it ended by itself and not well."""
+
+    killed: bool = False
+    refusal: str | None = None
+    failure: BaseException | None = None
+    """What nobody expects: a mistake."""
+
+    @property
+    def done(self) -> bool:
+        return not self.killed and self.refusal is None and self.failure is None
+
+    def __str__(self) -> str:
+        return "well" if self.done else self.refusal or repr(self.failure or "killed")
+
+
+class Process:
+    """One life of a program on a machine."""
+
+    def __init__(self, name: str, machine: Machine, network: Network, weather: Weather, journal: Journal) -> None:
+        self.name = name
+        self.machine = machine
+        self.network = network
+        self.weather = weather
+        self.journal = journal
+        self.alive = True
+        self.paused_until = 0.0
+        self.changed: list[str] = []
+        """The calls with an effect on the log that it made."""
+        self.log = SimulatedLog(network.broker, _CallFaults(self), name=name)
+        self.files: SimulatedFileSystem = machine.storage.process(name, _StepFaults(self))
+        self._task: asyncio.Task[None] | None = None
+        machine.processes.append(self)
+
+    async def run(self, program: Coroutine[Any, Any, None]) -> End:
+        """Until it ends, however it does."""
+        self.journal.note(self.name, "starts")
+        self._task = asyncio.create_task(program)
+        try:
+            await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            self.kill()
+            await asyncio.gather(self._task, return_exceptions=True)
+            raise
+        was_killed = not self.alive
+        self._end()
+        end = _end_of(self._task)
+        if was_killed:
+            end = End(killed=True)
+        self.journal.note(self.name, f"ends: {end}")
+        if end.refusal is not None:
+            self.journal.said.append(end.refusal)
+        return end
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        if self.alive:
+            self._end()
+            self.journal.note(self.name, "is killed")
+            if self._task is not None and self._task is not asyncio.current_task():
+                self._task.cancel()
+
+    def pause(self, seconds: float) -> None:
+        """Nothing of it happens meanwhile; then it goes on with what it was about to do."""
+        self.paused_until = max(self.paused_until, asyncio.get_running_loop().time() + seconds)
+
+    def _end(self) -> None:
+        self.alive = False
+        self.files.kill()
+        if self in self.machine.processes:
+            self.machine.processes.remove(self)
+
+    def check_alive(self) -> None:
+        if not self.alive:
+            raise Killed(self.name)
+
+
+def _end_of(task: asyncio.Task[None]) -> End:
+    if task.cancelled():
+        return End(killed=True)
+    error = task.exception()
+    if error is None:
+        return End()
+    leaves = list(_leaves(error))
+    if any(isinstance(leaf, Killed) for leaf in leaves):
+        return End(killed=True)
+    strange = [leaf for leaf in leaves if not isinstance(leaf, StreamprocError)]
+    if strange:
+        return End(failure=strange[0])
+    return End(refusal=str(leaves[0]))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+class _CallFaults(Faults):
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._late: float | None = None
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        process = self._process
+        process.check_alive()
+        await self._awake()
+        fault = process.weather.at_call(process.name, "before", call, topic)
+        if fault is not None:
+            await self._strike(fault, "before", call, topic)
+        if process.network.away_until > asyncio.get_running_loop().time():
+            raise LogUnavailable(f"{call}: no connection")
+        if call in CHANGES:
+            process.changed.append(call)
+            process.journal.note(process.name, f"{call} {topic or ''}".rstrip())
+
+    def inside(self, connection: str, call: str, topic: str | None, done: int) -> None:
+        process = self._process
+        match process.weather.at_call(process.name, "inside", call, topic):
+            case "crash":
+                process.journal.fault("crash inside an append", process.name, f"to {topic} after {done}")
+                process.kill()
+                raise Killed(process.name)
+            case "unknown":
+                process.journal.fault("append cut short", process.name, f"to {topic} after {done}")
+                raise OutcomeUnknown(f"{call}: the connection broke")
+
+    def lands_later(self, connection: str, call: str, topic: str | None) -> float | None:
+        late, self._late = self._late, None
+        return late
+
+    async def after(self, connection: str, call: str, topic: str | None) -> None:
+        process = self._process
+        fault = process.weather.at_call(process.name, "after", call, topic)
+        if fault is not None:
+            await self._strike(fault, "after", call, topic)
+        process.check_alive()
+        await self._awake()
+
+    async def _strike(self, fault: str, when: str, call: str, topic: str | None) -> None:
+        process, journal, weather = self._process, self._process.journal, self._process.weather
+        where = f"{when} {call} {topic or ''}".rstrip()
+        match fault:
+            case "crash":
+                within = call == "commit" or call == "send"
+                journal.fault("crash inside a transaction" if within else f"crash {when} a call", process.name, where)
+                process.kill()
+                raise Killed(process.name)
+            case "unavailable":
+                journal.fault("call fails", process.name, where)
+                raise LogUnavailable(f"{call}: no connection")
+            case "unknown":
+                journal.fault("lost acknowledgement", process.name, where)
+                raise OutcomeUnknown(f"{call}: no answer")
+            case "later":
+                journal.fault("effect lands later", process.name, where)
+                self._late = weather.seconds(0.01, 3.0)
+            case "slow":
+                journal.fault("late acknowledgement" if when == "after" else "slow call", process.name, where)
+                await asyncio.sleep(weather.seconds(0.01, 1.5))
+            case "pause":
+                journal.fault("zombie", process.name, where)
+                process.pause(weather.seconds(1.0, 12.0))
+                await self._awake()
+
+    async def _awake(self) -> None:
+        process, loop = self._process, asyncio.get_running_loop()
+        while process.paused_until > loop.time():
+            await asyncio.sleep(process.paused_until - loop.time())
+            process.check_alive()
+
+
+class _StepFaults(FileFaults):
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def before(self, files: SimulatedFileSystem, step: Step, path: Path) -> None:
+        self._strike("before", step, path)
+
+    def inside(self, files: SimulatedFileSystem, step: Step, path: Path) -> None:
+        self._strike("inside", step, path)
+
+    def after(self, files: SimulatedFileSystem, step: Step, path: Path) -> None:
+        self._strike("after", step, path)
+
+    def _strike(self, when: Any, step: Step, path: Path) -> None:
+        process, storage = self._process, self._process.machine.storage
+        where = f"{when} {step} {path.name}"
+        match process.weather.at_step(process.name, when, step, path.name):
+            case "crash":
+                process.journal.fault("torn write" if when == "inside" else "crash inside a write", process.name, where)
+                process.kill()
+                raise Killed(process.name)
+            case "power cut":
+                process.journal.fault("power cut", process.name, where)
+                process.machine.power_cut()
+                raise Killed(process.name)
+            case "disk full":
+                process.journal.fault("disk full", process.name, where)
+                storage.capacity = storage.storage.used + 16
+            case "read error":
+                process.journal.fault("read error", process.name, where)
+                raise OSError(errno.EIO, "Input/output error")

@@ -1,0 +1,86 @@
+"""What is in the topics, decoded here without the wire's own code, so that the two can be held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from streamproc.ports.simulated import SimulatedBroker
+from streamproc.ports.simulated.partition import Status
+from streamproc.study import Study
+from streamproc.wire.topics import Topics
+
+
+@dataclass(frozen=True)
+class Line:
+    """A record as anybody may find it."""
+
+    offset: int
+    value: bytes | None
+    fields: dict[str, Any]
+
+
+class Records:
+    """Read straight from the broker, past every port."""
+
+    def __init__(self, broker: SimulatedBroker, study: Study) -> None:
+        self._broker = broker
+        self._study = study
+        self._topics = Topics(study.name)
+
+    def ledger(self, *, committed: bool = True) -> list[Line]:
+        """The ledger's records."""
+        return list(self._lines(self._topics.ledger, committed=committed))
+
+    def synthetic(self, release: str, *, committed: bool = True) -> list[Line]:
+        """A release's records."""
+        return list(self._lines(self._topics.synthetic(release), committed=committed))
+
+    def tallies(self) -> list[Line]:
+        """The gatherers' records."""
+        return list(self._lines(self._topics.tallies, committed=True))
+
+    def reports(self, partition: int) -> list[tuple[int, bytes | None]]:
+        """What a gatherer may read of one partition."""
+        return [(offset, value) for offset, value in self._values(self._topics.reports, partition, committed=True)]
+
+    def rejects(self) -> list[Line]:
+        """The rejects."""
+        return list(self._lines(self._topics.rejects, committed=True))
+
+    def cuts(self) -> list[list[int]]:
+        """Where each closed period ends in each partition: the first cut of the next period that does not go back."""
+        cuts: list[list[int]] = []
+        for line in self._lines(self._topics.control, committed=True):
+            if line.fields.get("type") != "cut" or line.fields["period"] != len(cuts) + 1:
+                continue
+            ends = line.fields["ends"]
+            before = cuts[-1] if cuts else [0] * self._study.broker.partitions
+            whole = len(ends) == self._study.broker.partitions
+            if len(cuts) < self._study.horizon and whole and all(map(int.__ge__, ends, before)):
+                cuts.append(ends)
+        return cuts
+
+    def released(self) -> int:
+        """The last period with a ledger record."""
+        periods = [line.fields["period"] for line in self.ledger() if line.fields["type"] == "period"]
+        return max(periods, default=0)
+
+    def public(self) -> Iterator[tuple[str, bytes]]:
+        """Every byte that everybody may read, also of what was never committed."""
+        for topic in [self._topics.ledger, *(self._topics.synthetic(r.name) for r in self._study.releases)]:
+            for _, value in self._values(topic, 0, committed=False):
+                yield topic, value or b""
+
+    def _lines(self, topic: str, *, committed: bool) -> Iterator[Line]:
+        for offset, value in self._values(topic, 0, committed=committed):
+            yield Line(offset, value, msgpack.unpackb(value or b"\x80"))
+
+    def _values(self, topic: str, partition: int, *, committed: bool) -> Iterator[tuple[int, bytes | None]]:
+        for stored in self._broker.topics[topic].partitions[partition].stored:
+            whole = stored.transaction is None or stored.transaction.status is Status.COMMITTED
+            if not stored.marker and (whole or not committed):
+                yield stored.offset, stored.value

@@ -1,0 +1,144 @@
+"""What a seed makes of a study: its shape, its people and what they say, and who runs where. No faults yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from random import Random
+from typing import Literal
+
+from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Schedule, Study, WindowRelease
+from streamproc.study.release import share_the_rest
+from tests.world.virtual_time import BEGINNING
+
+PERIOD = 2.0
+"""Seconds of a period."""
+
+SYMBOLS = ("symbol-calm", "symbol-torn", "symbol-worn")
+STRANGE_SYMBOL = "symbol-strange"
+"""In nobody's alphabet."""
+
+Way = Literal["alone", "packed", "committed", "aborted", "left open", "foreign", "broken"]
+"""How a report reaches the log: by itself, with others in a record, in a client's transaction, or not as it should."""
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """Something a client sends at a time."""
+
+    at: float
+    individual: str
+    period: int
+    symbol: str
+    way: Way = "alone"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything about a run but its faults."""
+
+    study: Study
+    roster: tuple[str, ...] | None
+    clients: Sequence[Sequence[Utterance]]
+    crews: Sequence[tuple[int, ...]]
+    """The partitions each gathering process is pinned to; none if the group assigns them."""
+    closes: int
+    """Periods the steward closes; all of them if there is a schedule."""
+    silent: bool
+    """Whether noise is zero."""
+
+    @property
+    def length(self) -> float:
+        """Seconds until everything was said."""
+        return PERIOD * (self.study.horizon + 1.5)
+
+
+def scene_of(random: Random) -> Scene:
+    study = _study(random)
+    people = [f"person-{random.getrandbits(48):012x}" for _ in range(random.randint(4, 9))]
+    strangers = [f"stranger-{random.getrandbits(48):012x}" for _ in range(2)]
+    crowd = [utterance for each in people for utterance in _words(random, study, each)]
+    crowd += [utterance for each in strangers for utterance in _words(random, study, each) if random.random() < 0.3]
+    clients = random.randint(1, 2)
+    ordered = sorted(crowd, key=lambda utterance: utterance.at)
+    roster = None if study.population.roster is None else tuple(people)
+    return Scene(
+        study=study,
+        roster=roster,
+        clients=[ordered[client::clients] for client in range(clients)],
+        crews=_crews(random, study.broker.partitions),
+        closes=study.horizon if study.schedule or random.random() < 0.8 else random.randint(1, study.horizon),
+        silent=random.random() < 0.4,
+    )
+
+
+def _study(random: Random) -> Study:
+    horizon, symbols = random.randint(2, 4), random.randint(2, 3)
+    alphabet = SYMBOLS[:symbols]
+    window = WindowRelease("windows", random.randint(1, 2), measure=random.choice(("contrast", "contrast", "histogram")))
+    event = (SYMBOLS[1],)
+    cumulative = CumulativeRelease("counts", event, counter=random.choice(("sqrt", "tree", "honaker")))
+    releases = random.choice([(window,), (cumulative,), (window, cumulative), (window, cumulative)])
+    population = Population(
+        initial=random.choice(alphabet),
+        size=random.choice((None, None, 20)),
+        roster="people.txt" if random.random() < 0.4 else None,
+        missing=Missing(random.choice((None, None, alphabet[-1]))),
+        duplicates=random.choice(("first", "last")),
+    )
+    schedule = None
+    if random.random() < 0.35:
+        every = timedelta(seconds=PERIOD)
+        schedule = Schedule(BEGINNING, every, grace=timedelta(seconds=random.choice((0, 1))))
+    return _shaped(alphabet, horizon, population, releases, random.randint(1, 3), schedule)
+
+
+@lru_cache(maxsize=4096)
+def _shaped(
+    alphabet: tuple[str, ...],
+    horizon: int,
+    population: Population,
+    releases: tuple[Release, ...],
+    partitions: int,
+    schedule: Schedule | None,
+) -> Study:
+    return Study(
+        name="study",
+        alphabet=alphabet,
+        horizon=horizon,
+        population=population,
+        privacy=Privacy(rho=20.0),
+        releases=share_the_rest(releases, range(len(releases))),
+        broker=Broker("embedded:study", partitions),
+        schedule=schedule,
+    )
+
+
+def _words(random: Random, study: Study, individual: str) -> list[Utterance]:
+    """What somebody says about each period: mostly one thing, in time."""
+    said = []
+    for period in range(1, study.horizon + 1):
+        if random.random() < 0.12:
+            continue
+        for _ in range(random.choice((1, 1, 1, 1, 2))):
+            at = PERIOD * (period - 1 + random.random() * (1.6 if random.random() < 0.15 else 0.9))
+            claimed = (
+                period if random.random() < 0.96 else random.choice((0, study.horizon + 1, min(period + 1, study.horizon)))
+            )
+            symbol = random.choice(study.alphabet) if random.random() < 0.96 else STRANGE_SYMBOL
+            said.append(Utterance(at, individual, claimed, symbol, _way(random)))
+    return said
+
+
+def _way(random: Random) -> Way:
+    ways: tuple[Way, ...] = ("alone", "packed", "committed", "aborted", "left open", "foreign", "broken")
+    return random.choices(ways, (70, 14, 4, 4, 1, 4, 3))[0]
+
+
+def _crews(random: Random, partitions: int) -> list[tuple[int, ...]]:
+    """A group, each partition pinned to a process of its own, or both at once: two then work on the same partition."""
+    group: list[tuple[int, ...]] = [()] * random.randint(1, 2)
+    pinned = [(partition,) for partition in range(partitions)]
+    return random.choices([group, pinned, group + pinned[:1]], (5, 3, 2))[0]

@@ -1,0 +1,128 @@
+"""What strikes by the hour: kills, power cuts, clocks that jump, brokers that are away, disks that are swapped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Literal, TypeAlias
+
+from tests.simulation.deployed import STATE
+from tests.simulation.operator import EMPTY, Operator
+from tests.simulation.process import Machine
+from tests.simulation.world import World
+
+Kind: TypeAlias = Literal[
+    "kill",
+    "power cut",
+    "ignored sync",
+    "pause",
+    "broker away",
+    "clock jumps forward",
+    "clock jumps back",
+    "second synthesizer",
+    "cloned disk",
+    "disk rolled back",
+    "disk lost",
+    "bit flip",
+]
+
+KINDS: tuple[Kind, ...] = (
+    "kill", "power cut", "ignored sync", "pause", "broker away", "clock jumps forward", "clock jumps back",
+    "second synthesizer", "cloned disk", "disk rolled back", "disk lost", "bit flip",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """One of them, at a time."""
+
+    at: float
+    kind: Kind
+    on_gatherer: bool
+    """Whether it strikes a gatherer rather than the synthesizer, where both can be struck."""
+    seconds: float
+
+
+def strokes_of(random: Random, length: float) -> list[Stroke]:
+    kinds = random.sample(KINDS, random.randint(1, 4))
+    chosen = [random.choice(kinds) for _ in range(random.choice((0, 1, 2, 3, 5)))]
+    strokes = [
+        Stroke(random.uniform(0.2, length), kind, random.random() < 0.4, random.uniform(0.5, 10.0)) for kind in chosen
+    ]
+    return sorted(strokes, key=lambda stroke: stroke.at)
+
+
+class Fate:
+    """Carries the strokes out."""
+
+    def __init__(self, world: World, operator: Operator, crews: Sequence[Machine]) -> None:
+        self._world = world
+        self._operator = operator
+        self._crews = crews
+        self.seconds: list[tuple[Operator, asyncio.Task[None]]] = []
+        """Further synthesizers, each with its operator."""
+
+    async def run(self, strokes: Sequence[Stroke]) -> None:
+        """All of them, each in time."""
+        old = self._operator.machine.storage.image()
+        for stroke in strokes:
+            await asyncio.sleep(max(stroke.at - self._world.now, 0.0))
+            machine = self._world.random.choice(self._crews) if stroke.on_gatherer else self._operator.machine
+            self._strike(stroke, machine)
+            if stroke.kind == "disk rolled back":
+                machine.storage.put_back(old)
+            old = self._operator.machine.storage.image() if not stroke.on_gatherer else old
+
+    def _strike(self, stroke: Stroke, machine: Machine) -> None:
+        world, storage = self._world, machine.storage
+        world.journal.fault(stroke.kind, machine.name)
+        match stroke.kind:
+            case "kill" | "disk rolled back":
+                self._kill(machine)
+            case "power cut":
+                machine.power_cut()
+            case "ignored sync":
+                storage.ignores_sync = True
+                asyncio.get_running_loop().call_later(stroke.seconds, self._cut_after_lies, machine)
+            case "pause":
+                for process in machine.processes:
+                    process.pause(stroke.seconds)
+                if machine in self._crews and stroke.seconds > 3.0:
+                    world.journal.fault("rebalance", machine.name)
+            case "broker away":
+                world.network.away_until = world.now + stroke.seconds
+            case "clock jumps forward":
+                machine.clock.jump(timedelta(seconds=stroke.seconds))
+            case "clock jumps back":
+                machine.clock.jump(-timedelta(seconds=stroke.seconds))
+            case "second synthesizer" | "cloned disk":
+                self._second(stroke.kind == "cloned disk")
+            case "disk lost":
+                self._kill(machine)
+                storage.put_back(EMPTY)
+            case "bit flip":
+                self._kill(machine)
+                names = [name for name in storage.files(STATE) if name.endswith((".state", ".settled"))]
+                if names:
+                    storage.flip_bit(STATE / world.random.choice(names))
+
+    def _second(self, cloned: bool) -> None:
+        world, image = self._world, self._operator.machine.storage.image()
+        name = f"synthesizer-{len(self.seconds) + 2}"
+        second = Operator(world, world.machine(name, image if cloned else None))
+        self.seconds.append((second, asyncio.create_task(second.keep())))
+
+    def _cut_after_lies(self, machine: Machine) -> None:
+        self._world.journal.fault("power cut after ignored syncs", machine.name)
+        machine.power_cut()
+        machine.storage.ignores_sync = False
+
+    def _kill(self, machine: Machine) -> None:
+        for process in tuple(machine.processes):
+            process.kill()
+
+
+__all__ = ["KINDS", "Fate", "Stroke", "strokes_of"]

@@ -1,0 +1,126 @@
+"""Which faults strike, and when: at any call on the log, at any step on a file, and by the hour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal, Protocol, TypeAlias
+
+When: TypeAlias = Literal["before", "inside", "after"]
+
+AtCall: TypeAlias = Literal["crash", "unavailable", "unknown", "later", "slow", "pause"]
+"""What may happen at a call: the process dies; nothing is done; it may have been; it lands later; it takes a while; or the
+whole process stops for longer than sessions or transactions last."""
+
+AtStep: TypeAlias = Literal["crash", "power cut", "disk full", "read error"]
+"""What may happen at a step on a file."""
+
+CHANGES = ("append", "append_many", "send", "commit", "abort", "fence", "create_topic", "delete_topic")
+"""Calls that have an effect on the log."""
+
+
+class Weather(Protocol):
+    """Asked at every point where something can go wrong."""
+
+    def at_call(self, process: str, when: When, call: str, topic: str | None) -> AtCall | None:
+        """`inside`: between two records of one append."""
+        ...
+
+    def at_step(self, process: str, when: When, step: str, file: str) -> AtStep | None: ...
+
+    def seconds(self, low: float, high: float) -> float:
+        """How long something takes."""
+        ...
+
+    def clear_up(self) -> None:
+        """No more faults from now on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Climate:
+    """What a seed lets happen: a few kinds at a time, because together they would hide one another."""
+
+    calls: Sequence[AtCall]
+    calls_between: float
+    """Calls from one fault to the next, on average."""
+    steps: Sequence[AtStep]
+    steps_between: float
+    """Steps on files, likewise."""
+
+
+def climate_of(random: Random) -> Climate:
+    calls: tuple[AtCall, ...] = ("crash", "unavailable", "unknown", "later", "slow", "pause")
+    steps: tuple[AtStep, ...] = ("crash", "crash", "power cut", "disk full", "read error")
+    return Climate(
+        calls=random.sample(calls, random.randint(0, 4)),
+        calls_between=random.choice((25.0, 60.0, 150.0, 400.0)),
+        steps=random.sample(steps, random.randint(0, 3)),
+        steps_between=random.choice((20.0, 60.0, 200.0)),
+    )
+
+
+class RandomWeather:
+    """Strikes at random, the same for a seed."""
+
+    def __init__(self, random: Random, climate: Climate) -> None:
+        self._random = random
+        self._climate = climate
+        self._clear = False
+        self._calls_left = self._gap(climate.calls_between)
+        self._steps_left = self._gap(climate.steps_between)
+
+    def at_call(self, process: str, when: When, call: str, topic: str | None) -> AtCall | None:
+        self._calls_left -= 1
+        if self._calls_left > 0 or self._clear:
+            return None
+        fits = [fault for fault in self._climate.calls if _fits(fault, when, call)]
+        if not fits:
+            return None
+        self._calls_left = self._gap(self._climate.calls_between)
+        return self._random.choice(fits)
+
+    def at_step(self, process: str, when: When, step: str, file: str) -> AtStep | None:
+        self._steps_left -= 1
+        if self._steps_left > 0 or self._clear:
+            return None
+        fits = [fault for fault in self._climate.steps if _fits_step(fault, when, step)]
+        if not fits:
+            return None
+        self._steps_left = self._gap(self._climate.steps_between)
+        return self._random.choice(fits)
+
+    def seconds(self, low: float, high: float) -> float:
+        return self._random.uniform(low, high)
+
+    def clear_up(self) -> None:
+        self._clear = True
+
+    def _gap(self, between: float) -> int:
+        return int(self._random.expovariate(1 / between)) + 1
+
+
+def _fits(fault: AtCall, when: When, call: str) -> bool:
+    match fault:
+        case "unavailable" | "pause":
+            return when == "before"
+        case "later":
+            return when == "before" and call in CHANGES
+        case "unknown":
+            return when != "before" and call in CHANGES
+        case "slow":
+            return when != "inside"
+        case "crash":
+            # Dying after having only looked is dying before the next call.
+            return when != "after" or call in CHANGES
+    return True
+
+
+def _fits_step(fault: AtStep, when: When, step: str) -> bool:
+    match fault:
+        case "disk full":
+            return when == "before" and step == "create"
+        case "read error":
+            return when == "before" and step == "read"
+    return True

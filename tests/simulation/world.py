@@ -1,0 +1,82 @@
+"""One run's world: the broker, the machines, what anybody has seen, and what the steward has accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+
+from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
+from streamproc.ports.simulated.file_system import SimulatedMachine
+from streamproc.ports.simulated.storage import StoredFolder
+from streamproc.ports.topic_setup import wanted_settings
+from streamproc.wire.control import KEY_BYTES, Key
+from streamproc.wire.topics import Topics
+from tests.simulation.deployed import SimulatedDeployment, deployed
+from tests.simulation.journal import Journal
+from tests.simulation.process import Machine, Network, Process
+from tests.simulation.records import Records
+from tests.simulation.scene import Scene
+from tests.simulation.weather import Weather
+from tests.world.virtual_time import ManualClock
+
+SESSION_TIMEOUT = 3.0
+LONGEST_TRANSACTION = 8.0
+"""Seconds, and shorter than in life, because virtual time that passes still costs some real time."""
+
+
+class World:
+    """Made inside the virtual loop."""
+
+    def __init__(self, scene: Scene, weather: Weather, random: Random, journal: Journal) -> None:
+        self.scene = scene
+        self.study = scene.study
+        self.topics = Topics(scene.study.name)
+        self.weather = weather
+        self.random = random
+        self.journal = journal
+        self.broker = SimulatedBroker(
+            ManualClock(), session_timeout=SESSION_TIMEOUT, longest_transaction=LONGEST_TRANSACTION
+        )
+        self.network = Network(self.broker)
+        self.records = Records(self.broker, self.study)
+        self.accepted: Counter[int] = Counter()
+        """For each period, how often the steward accepted the cost of a lost draw."""
+        self.acknowledged: list[tuple[float, str, int, str]] = []
+        """When a client heard that a report had arrived: the time, the individual, the period and the symbol."""
+        self.cut_asked: dict[int, float] = {}
+        """For each period, when the first who tried to close it began to."""
+        self._lives: Counter[str] = Counter()
+        self._seeds = random.getrandbits(32) << 32
+
+    async def begin(self) -> None:
+        """Create the topics, with a key that the seed decides."""
+        log = SimulatedLog(self.broker, name="setup")
+        for topic, settings in wanted_settings(self.study, 1).items():
+            await log.create_topic(topic, settings)
+        await log.append(self.topics.control, 0, Key(self.random.randbytes(KEY_BYTES)).encode())
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the beginning."""
+        return asyncio.get_running_loop().time()
+
+    def calm_down(self) -> None:
+        """No more faults from now on."""
+        self.weather.clear_up()
+        self.network.away_until = 0.0
+
+    def machine(self, name: str, image: StoredFolder | None = None) -> Machine:
+        """A new one, with an empty disk or a copy of another's."""
+        return Machine(name, SimulatedMachine(Random(self.random.getrandbits(32)), image))
+
+    def process(self, name: str, machine: Machine) -> Process:
+        """Another life of a program."""
+        self._lives[name] += 1
+        life = f"{name}#{self._lives[name]}"
+        return Process(life, machine, self.network, self.weather, self.journal)
+
+    def deployment(self, process: Process) -> SimulatedDeployment:
+        """The study as this process has it."""
+        self._seeds += 1
+        return deployed(self.study, process, self.scene.roster, self._seeds, silent=self.scene.silent)

@@ -1,5 +1,95 @@
-"""Places to run studies in."""
+"""A broker with TLS, SCRAM and exactly the ACLs that `init --print` shows, and studies on it."""
 
+from __future__ import annotations
+
+import shlex
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.jars import missing_programs
+from tests.broker.secure import SecureBroker
+from tests.security.life import HORIZON, PEOPLE
+from tests.security.principals import PRINCIPALS, Secured, command_lines
 from tests.stream.conftest import new_place, programs
+from tests.stream.places import Place
+from tests.stream.programs import Programs, call
+from tests.stream.recipes import Recipe
 
 __all__ = ["new_place", "programs"]
+
+RECIPE = Recipe("guarded", horizon=HORIZON, k=2, partitions=2, people=PEOPLE)
+
+NewStudy = Callable[[], Secured]
+
+
+@pytest.fixture(scope="session")
+def secure_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """Nobody may do anything on it yet."""
+    missing = missing_programs()
+    if missing is None and shutil.which("javac") is None:
+        missing = "Kafka's tool for ACLs is driven by a Java program: apt-get install default-jdk-headless"
+    if missing is not None:
+        pytest.skip(missing)
+    broker = SecureBroker(tmp_path_factory.mktemp("secure") / "broker", PRINCIPALS)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.fixture(scope="session")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What `init --print` shows for the study of these tests."""
+    return print_acls(tmp_path_factory.mktemp("printed"))
+
+
+@pytest.fixture(scope="session")
+def guarded_broker(secure_broker: SecureBroker, printed: str) -> SecureBroker:
+    """The broker, once Kafka's own tool has added every line that a running study needs, as it was printed."""
+    for line in command_lines(printed):
+        secure_broker.acls(*shlex.split(line)[1:])
+    return secure_broker
+
+
+@pytest.fixture
+def purge_allowed(guarded_broker: SecureBroker, printed: str) -> Iterator[Callable[[], None]]:
+    """Adds the last section of what was printed, for one test."""
+    added = []
+
+    def add() -> None:
+        for line in command_lines(printed, to_purge=True):
+            added.append(shlex.split(line)[2:])
+            guarded_broker.acls("--add", *added[-1])
+
+    yield add
+    for arguments in added:
+        guarded_broker.acls("--remove", "--force", *arguments)
+
+
+@pytest.fixture
+def new_study(tmp_path: Path, programs: Programs, guarded_broker: SecureBroker) -> NewStudy:
+    """The study of the ACLs, each time from its beginning."""
+
+    def make() -> Secured:
+        home = tmp_path / uuid.uuid4().hex[:8]
+        home.mkdir()
+        place = Place(home, guarded_broker.url_of_scram, RECIPE, programs)
+        place.write_study()
+        study = Secured(place, guarded_broker)
+        study.remove_topics()
+        return study
+
+    return make
+
+
+def print_acls(folder: Path) -> str:
+    file = folder / "study.toml"
+    file.write_text(RECIPE.text("kafka://localhost:9092"))
+    ended = call("init", file, "--print")
+    assert ended.code == 0, ended.complaint
+    return ended.out

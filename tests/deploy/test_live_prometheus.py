@@ -1,0 +1,103 @@
+"""A real Prometheus scrapes a real run: every query of every dashboard and every rule finds what it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from streamproc.wire.rejects import Reason
+from tests.deploy import dashboards
+from tests.deploy.prometheus import Prometheus, configuration, needs_prometheus, rules
+from tests.stream.conftest import NewPlace
+from tests.stream.places import Place, random_symbols
+from tests.stream.programs import Program
+from tests.stream.test_listeners import Listeners
+
+pytestmark = needs_prometheus
+
+SCHEDULE = '\n[schedule]\nstart = 2999-01-01T00:00:00Z\nevery = "month"\n'
+"""Far from now: the steward closes by hand, and something is due."""
+
+
+def address(program: Program, times: int) -> str:
+    return program.says("listening", times).rpartition("address=")[2]
+
+
+@pytest.fixture(scope="module")
+def prometheus(shared_place: NewPlace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """After two periods, with reports that were rejected."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    token = folder / "operator-token"
+    token.write_text("a-token-for-this-test\n")
+    place = shared_place("embedded", schedule=SCHEDULE)
+    environ = {"STREAMPROC_OPERATOR_TOKEN_FILE": str(token)}
+    synthesizer = place.start("synthesize", *Listeners.ARGUMENTS, environ=environ)
+    gatherer = place.start("gather", *Listeners.ARGUMENTS[2:], environ=environ)
+    targets = {
+        "streamproc-public": [("synthesizer.poverty", address(synthesizer, 1))],
+        "streamproc-operator": [
+            ("synthesizer.poverty", address(synthesizer, 2)),
+            ("gatherer.poverty", address(gatherer, 1)),
+        ],
+    }
+    running = Prometheus(folder, configuration(targets, token))
+    try:
+        running.wait_for('streamproc_reports_total{study="poverty", role="gatherer"} == 0')
+        report(place)
+        yield running
+    finally:
+        running.stop()
+
+
+def report(place: Place) -> None:
+    """Two periods; then reports that are late, and records that are none."""
+    panel = place.write_panel(random_symbols("01", 200, 4, seed=17))
+    place.do("send", panel, "--through", 2, "--close")
+    place.do("close", "--period", 2, "--wait")
+    place.do("send", panel, "--period", 1)
+
+    async def append() -> None:
+        async with place.connect() as log:
+            await log.append(place.topics.reports, 0, b"no report")
+
+    asyncio.run(append())
+
+
+@pytest.mark.parametrize("path", dashboards.FILES, ids=lambda path: path.stem)
+def test_no_query_of_a_dashboard_comes_back_empty(prometheus: Prometheus, path: Path) -> None:
+    prometheus.wait_for(*dashboards.queries(dashboards.read(path)))
+
+
+def test_every_recording_rule_records(prometheus: Prometheus) -> None:
+    prometheus.wait_for(*(rule["record"] for rule in rules("record")))
+
+
+def test_every_series_that_a_rule_selects_exists(prometheus: Prometheus) -> None:
+    selectors = {selector for kind in ("alert", "record") for rule in rules(kind)
+                 for selector in re.findall(r"(?:\w+:)?\b[a-z]\w+(?::\w+)?\{[^}]*\}", rule["expr"])}  # fmt: skip
+    assert len(selectors) > 20
+    prometheus.wait_for(*selectors)
+
+
+def test_rejects_are_counted_by_reason_from_the_first(prometheus: Prometheus) -> None:
+    prometheus.wait_for(*(f'increase(streamproc_rejects_total{{reason="{reason}"}}[15m])' for reason in Reason))
+    prometheus.wait_for(
+        'sum(streamproc_rejects_total{reason="late"}) == 200', 'sum(streamproc_rejects_total{reason="undecodable"}) == 1'
+    )
+
+
+def test_every_target_is_up_and_only_the_operators_job_has_what_is_private(prometheus: Prometheus) -> None:
+    prometheus.wait_for("count(up == 1) == 3")
+    private = prometheus.query('{job="streamproc-public", __name__=~"streamproc_(reports|rejects|lag|people|state).*"}')
+    assert private == []
+    prometheus.wait_for('{job="streamproc-operator", __name__="streamproc_people", role="gatherer", study="poverty"}')
+
+
+def test_what_is_due_is_shown(prometheus: Prometheus) -> None:
+    [due] = prometheus.query("max(streamproc_next_release_timestamp_seconds)")
+    assert float(due["value"][1]) == datetime(2999, 4, 1, tzinfo=UTC).timestamp()  # when period 3 ends

@@ -67,6 +67,10 @@ class Program:
         return self._out.read_text()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def runs(self) -> bool:
         return self._process.poll() is None
 

@@ -19,7 +19,10 @@ from tests.stream.recipes import Recipe
 POD = 10001
 """The user and the group of our pods."""
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a volume that belongs to root")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a volume that belongs to root"),
+]
 
 
 @pytest.fixture

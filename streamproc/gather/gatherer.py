@@ -133,6 +133,7 @@ class Gatherer:
         while gathering.period < self._study.horizon:
             if gathering.paused:
                 await self._ports.clock.sleep(0.2)
+                await self._tell_read(reader, 0)
             else:
                 await self._read_on(gathering, reader)
             for cut in await control.poll(timeout=0.0):
@@ -148,8 +149,11 @@ class Gatherer:
         records = await reader.read(max_records=AT_ONCE, timeout=0.2)
         if records:
             await self._ports.offload(gathering.ingest, records)
-            end = await self._ports.log.end_offset(self._topics.reports, self._partition)
-            self._observer.read(self._partition, len(records), max(end - reader.position, 0))
+            await self._tell_read(reader, len(records))
+
+    async def _tell_read(self, reader: Reader, records: int) -> None:
+        end = await self._ports.log.end_offset(self._topics.reports, self._partition)
+        self._observer.read(self._partition, records, max(end - reader.position, 0))
 
     async def _report(self, rejects: Sequence[Reject]) -> None:
         if rejects:

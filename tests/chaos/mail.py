@@ -1,0 +1,76 @@
+"""What the reporting program is to send for one period: the true reports, then some that must change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import msgpack
+
+from tests.chaos.model import home
+from tests.chaos.study import ALPHABET, ID_MARK, NO_SYMBOL, ChaosStudy
+
+
+@dataclass(frozen=True)
+class Letter:
+    """One record, for the home partition of its key unless another is named."""
+
+    key: bytes
+    value: bytes
+    partition: int = -1
+    report: tuple[str, int, str] | None = None
+    """Individual, period and symbol, if this is a true report."""
+
+
+def letters(study: ChaosStudy, people: range, period: int) -> tuple[list[Letter], list[Letter]]:
+    """The true reports of these people, in random order, and what comes after they are acknowledged."""
+    rng = Random(f"mail {study.seed} {period}")
+    true = [
+        _letter(study.people[person], period, symbol)
+        for person in people
+        if (symbol := study.symbol(person, period)) is not None
+    ]
+    rng.shuffle(true)
+    return true, _ignored(study, rng, true, period)
+
+
+def write_letters(path: Path, true: Sequence[Letter], ignored: Sequence[Letter]) -> None:
+    """As the reporting program reads them: number, partition, key and value; a line that is empty is a pause."""
+    lines = [
+        f"{number} {letter.partition} {letter.key.hex()} {letter.value.hex()}\n"
+        for number, letter in enumerate([*true, *ignored])
+    ]
+    lines.insert(len(true), "\n")
+    path.write_text("".join(lines))
+
+
+def _letter(individual: str, period: int, symbol: str, partition: int = -1) -> Letter:
+    value = bytes(msgpack.packb({"v": 1, "id": individual, "t": period, "s": symbol}))
+    return Letter(individual.encode(), value, partition, (individual, period, symbol))
+
+
+def _ignored(study: ChaosStudy, rng: Random, true: Sequence[Letter], period: int) -> list[Letter]:
+    """Repeated, contradicting, late, foreign, unknown and broken: some of each."""
+    each = max(1, len(true) // 100)
+    ignored: list[Letter] = []
+    for letter in rng.sample(true, each):
+        assert letter.report is not None
+        individual, _, symbol = letter.report
+        away = (home(individual, study.partitions) + 1) % study.partitions
+        ignored += [
+            letter,
+            _letter(individual, period, rng.choice(ALPHABET)),
+            _letter(individual, period, NO_SYMBOL),
+            _letter(individual, period, symbol, away),
+            _letter(individual, rng.choice((0, -1, study.horizon + 1, 2**40)), symbol),
+            _letter(f"{ID_MARK}-foreign-{rng.randrange(10**6)}", min(period + 1, study.horizon), symbol)
+            if period > 1
+            else letter,
+            Letter(letter.key, letter.value[:-1]),
+            Letter(letter.key, b"\xc1" + individual.encode()),
+        ]
+        if period > 2:
+            ignored.append(_letter(individual, period - 2, rng.choice(ALPHABET)))
+    return ignored

@@ -1,0 +1,116 @@
+"""Which faults come, to whom, at which moments and in which order: all drawn from one seed. Real time decides the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+GATHERERS = ("gatherer-1", "gatherer-2", "gatherer-3")
+REPORTERS = ("program", "command")
+SYNTHESIZER, BROKER = "synthesizer", "broker"
+
+
+class Kind(StrEnum):
+    """What happens."""
+
+    KILL = "kill -9"
+    STOP = "SIGSTOP past the time-outs, then SIGCONT"
+    TAKEOVER = "second synthesizer on a copied folder while the first is stopped"
+    BROKER_RESTART = "broker restart"
+    BROKER_KILL = "broker kill -9"
+
+
+class Aim(StrEnum):
+    """When it happens."""
+
+    AFTER_START = "some time after the process started"
+    AFTER_CUT = "just after the cut"
+    AT_INTENT = "when an intent can be seen, though not committed"
+    AT_COLUMN = "when a column can be seen, though not committed"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. A track works through its faults in order, those of a period only once that is being reported."""
+
+    period: int
+    kind: Kind
+    aim: Aim
+    delay: float
+    """Seconds from the moment aimed at."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is to happen in one run."""
+
+    kills: int
+    """Of each role."""
+    stops: int
+    """Of all roles together."""
+    broker_faults: int
+    takeovers: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The faults of each track: each gatherer, each reporter, the synthesizer, the broker."""
+
+    tracks: dict[str, list[Fault]]
+
+    def count(self, kind: Kind) -> int:
+        """How many faults of a kind."""
+        return Counter(fault.kind for faults in self.tracks.values() for fault in faults)[kind]
+
+
+def draw_plan(seed: int, horizon: int, amount: Amount) -> Plan:
+    """The plan of a seed. The last period is left alone, so that every fault meets a study that still runs."""
+    rng = Random(f"plan {seed}")
+    last = horizon - 1
+    stops: Counter[str] = Counter(dict.fromkeys((SYNTHESIZER, *GATHERERS, *REPORTERS), 0))
+    # Most to those who hold something: a session, a transaction.
+    order = [SYNTHESIZER, GATHERERS[0], SYNTHESIZER, GATHERERS[1], REPORTERS[0], SYNTHESIZER, GATHERERS[2], REPORTERS[1]]
+    for number in range(amount.stops):
+        stops[order[number % len(order)]] += 1
+    tracks = {SYNTHESIZER: _synthesizer(rng, last, amount, stops[SYNTHESIZER])}
+    for crew in (GATHERERS, REPORTERS):
+        for number, track in enumerate(crew):
+            kills = len(range(number, amount.kills, len(crew)))
+            kinds = [Kind.KILL] * kills + [Kind.STOP] * stops[track]
+            longest = 5.0 if crew is GATHERERS else 2.0
+            tracks[track] = _spread(rng, last, kinds, [Aim.AFTER_START], longest)
+    brokers = [(Kind.BROKER_KILL, Kind.BROKER_RESTART)[number % 2] for number in range(amount.broker_faults)]
+    tracks[BROKER] = _spread(rng, last, brokers, [Aim.AFTER_START, Aim.AFTER_CUT], 6.0)
+    return Plan(tracks)
+
+
+def _synthesizer(rng: Random, last: int, amount: Amount, stops: int) -> list[Fault]:
+    """Takeovers first in their periods: only the next cut shows which of two may go on."""
+    faults = _spread(rng, last, [Kind.KILL] * amount.kills + [Kind.STOP] * stops, list(Aim), 4.0)
+    order = list(Aim)
+    faults.sort(key=lambda fault: (fault.period, order.index(fault.aim)))
+    # Not in period 1, in which there may be no folder yet to be copied.
+    takeovers = [Fault(p, Kind.TAKEOVER, Aim.AFTER_START, 0.0) for p in _periods(rng, 2, last, amount.takeovers)]
+    return sorted([*takeovers, *faults], key=lambda fault: (fault.period, fault.kind is not Kind.TAKEOVER))
+
+
+def _spread(rng: Random, last: int, kinds: Sequence[Kind], aims: Sequence[Aim], longest: float) -> list[Fault]:
+    """Faults of these kinds in random order, evenly over the periods; aims come by turns."""
+    shuffled = rng.sample(kinds, len(kinds))
+    periods = _periods(rng, 1, last, len(kinds))
+    faults = []
+    for number, (kind, period) in enumerate(zip(shuffled, periods, strict=True)):
+        aim = aims[number % len(aims)]
+        most = longest if aim is Aim.AFTER_START else 1.0 if aim is Aim.AFTER_CUT else 0.02
+        faults.append(Fault(period, kind, aim, rng.uniform(0.0, most)))
+    return faults
+
+
+def _periods(rng: Random, first: int, last: int, count: int) -> list[int]:
+    """Every period as often as any other, or one more; ascending."""
+    all_of_them = range(first, last + 1)
+    whole, rest = divmod(count, len(all_of_them))
+    return sorted([*all_of_them] * whole + rng.sample(all_of_them, rest))

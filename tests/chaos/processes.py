@@ -1,0 +1,126 @@
+"""The processes of a run: started from the command line, killed, stopped, and held to the exit codes they may have."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KILLED = -signal.SIGKILL
+
+
+@dataclass
+class Journal:
+    """What happened to processes, and what should not have."""
+
+    story: Path
+    """A file for all that happens, in order."""
+    ends: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """By role, cause and exit code."""
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Done to whom, by kind and role."""
+    violations: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def note(self, line: str) -> None:
+        """Go on with the story: the second at which something happened, and what."""
+        with self.story.open("a") as file:
+            file.write(f"{time.monotonic() - self.began:7.2f} {line}\n")
+
+    def fault(self, kind: str, role: str) -> None:
+        self.faults[kind, role] += 1
+        self.note(f"{role}: {kind}")
+
+    def violation(self, line: str) -> None:
+        self.violations.append(line)
+        self.note(f"VIOLATION {line}")
+
+    def ended(self, role: str, name: str, cause: str, code: int, allowed: Collection[int]) -> None:
+        """A process of this role ended; with another code than is allowed for that cause, it is a violation."""
+        self.ends[role, cause, code] += 1
+        self.note(f"{name} ended with {code} ({cause})")
+        if code not in allowed:
+            self.violation(f"{name}: ended with {code} after {cause}, allowed: {sorted(allowed)}")
+
+
+@dataclass
+class Process:
+    """One process; what it writes is in files named after it."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    began: float = field(default_factory=time.monotonic)
+    killed: bool = False
+    frozen: bool = False
+
+    @property
+    def runs(self) -> bool:
+        return self.process.returncode is None
+
+    def kill(self) -> bool:
+        """SIGKILL; whether there was somebody to kill."""
+        if not self.runs:
+            return False
+        self.killed = True
+        self.process.kill()
+        return True
+
+    def freeze(self) -> bool:
+        """SIGSTOP; whether there was somebody to stop."""
+        if not self.runs:
+            return False
+        self.frozen = True
+        self.process.send_signal(signal.SIGSTOP)
+        return True
+
+    def thaw(self) -> None:
+        self.frozen = False
+        if self.runs:
+            self.process.send_signal(signal.SIGCONT)
+
+    async def end(self) -> int:
+        return await self.process.wait()
+
+
+class Starter:
+    """Starts processes, each with output files of its own, and sees to it that none is left."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self._environ = {**os.environ, **environ}
+        self._started: list[Process] = []
+        self._runs: Counter[str] = Counter()
+        self._ending = False
+
+    async def start(self, name: str, module: str, *arguments: object, environ: Mapping[str, str] | None = None) -> Process:
+        """`python -m MODULE ARGUMENTS...`"""
+        if self._ending:
+            raise RuntimeError(f"{name}: too late, everything is being ended")
+        self._runs[name] += 1
+        output = self.folder / f"{name}-{self._runs[name]:03}"
+        with output.with_suffix(".out").open("wb") as out, output.with_suffix(".err").open("wb") as err:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", module, *map(str, arguments), cwd=ROOT, env={**self._environ, **(environ or {})},
+                stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+            )  # fmt: skip
+        self._started.append(Process(output.name, process))
+        return self._started[-1]
+
+    async def end_all(self) -> None:
+        self._ending = True
+        for process in self._started:
+            process.kill()
+        for process in self._started:
+            await process.end()
+
+    def output(self) -> dict[str, str]:
+        """Everything that processes wrote, by the name of the file."""
+        return {path.name: path.read_text(errors="replace") for path in sorted(self.folder.iterdir())}

@@ -1,0 +1,161 @@
+"""What must hold of the exact data: nothing lost, nothing counted twice, nothing said aloud."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tests.chaos.evidence import Evidence, Record
+from tests.chaos.model import Model, home, said_in
+from tests.chaos.public_checks import columns_of, contract_of
+
+REASONS = {
+    "undecodable", "unknown-symbol", "unknown-person", "period-out-of-range",
+    "late", "duplicate", "foreign-partition", "not-admitted",
+}  # fmt: skip
+
+
+def tallies_are_the_models(evidence: Evidence, model: Model) -> Iterator[str]:
+    """Every tally there is, repeated ones too, is that of the model; and none is missing."""
+    study, releases = evidence.study, evidence.releases
+    whole: Counter[tuple[int, int, str]] = Counter()
+    for chunk in [Record(0, value).fields for value in {record.value for record in evidence.tallies}]:
+        place = (chunk["partition"], chunk["period"], chunk["release"])
+        counts = list(struct.unpack(f">{len(chunk['counts']) // 8}q", chunk["counts"]))
+        wanted = model.tally(releases[chunk["release"]], chunk["partition"], chunk["period"])
+        if counts != wanted[chunk["first"] : chunk["first"] + len(counts)] or chunk["total"] != len(wanted):
+            yield f"partition {place[0]}, period {place[1]}: the tally of {place[2]} is not the model's"
+        if chunk["people"] != len(model.histories[chunk["partition"]]):
+            yield f"partition {place[0]}, period {place[1]}: tallied {chunk['people']} people"
+        whole[place] += len(counts)
+    for partition in range(study["partitions"]):
+        for period in range(1, study["horizon"] + 1):
+            for name, release in releases.items():
+                if whole[partition, period, name] != len(model.tally(release, partition, period)):
+                    yield f"partition {partition}, period {period}: not one whole tally of {name}"
+
+
+def columns_are_the_data(evidence: Evidence, model: Model) -> Iterator[str]:
+    """With noise that is zero: windows without their padding, and running counts, are exact."""
+    for name, release in evidence.releases.items():
+        topic = evidence.synthetic[name]
+        contract, columns = contract_of(topic), columns_of(topic)
+        if contract["n"] != model.people:
+            yield f"{name}: n is {contract['n']}, but {model.people} people were there in period 1"
+        rows = [_unpacked(data, contract, topic[1].fields["bits"]) for _, data in sorted(columns.items())]
+        check = _windows if release["kind"] == "window" else _weights
+        yield from check(name, release, contract, rows, model)
+
+
+def _unpacked(data: bytes, contract: dict[str, Any], bits: int) -> list[int]:
+    each = 8 // bits
+    rows = [byte >> (8 - bits * (place + 1)) & (2**bits - 1) for byte in data for place in range(each)]
+    return rows[: contract["n_star"]]
+
+
+def _windows(
+    name: str, release: dict[str, Any], contract: dict[str, Any], rows: list[list[int]], model: Model
+) -> Iterator[str]:
+    k, q = release["k"], len(contract["alphabet"])
+    for period in range(k, len(rows) + 1):
+        found = Counter(zip(*rows[period - k : period], strict=True))
+        counts = [found[tuple(bin_ // q**place % q for place in range(k - 1, -1, -1))] for bin_ in range(q**k)]
+        if [count - contract["n_pad"] for count in counts] != model.total(release, period):
+            yield f"{name}, period {period}: the windows are not those of the data"
+
+
+def _weights(
+    name: str, release: dict[str, Any], contract: dict[str, Any], rows: list[list[int]], model: Model
+) -> Iterator[str]:
+    ones, truth = [0] * contract["n_star"], [0] * contract["horizon"]
+    for period, column in enumerate(rows, start=1):
+        ones = [sum(each) for each in zip(ones, column, strict=True)]
+        truth = [sum(each) for each in zip(truth, model.total(release, period), strict=True)]
+        if [sum(weight >= b for weight in ones) for b in range(1, contract["horizon"] + 1)] != truth:
+            yield f"{name}, period {period}: the running counts are not those of the data"
+
+
+def chance_of_noise(evidence: Evidence) -> float:
+    """An upper bound on the chance that any noise of the study was not zero, with which `columns_are_the_data` may fail."""
+    chance = 0.0
+    for record in evidence.ledger:
+        fields = record.fields
+        if fields["type"] == "measurement":
+            contract = contract_of(evidence.synthetic[fields["release"]])
+            sigmas = contract["sigmas"] if contract["kind"] == "cumulative" else [contract["sigma_first"]]
+            chance += len(fields["data"]) / 8 * 2.001 * math.exp(-1 / (2 * max(sigmas[: fields["period"]]) ** 2))
+    return chance
+
+
+def acknowledged_reports_count(evidence: Evidence, model: Model) -> Iterator[str]:
+    """A report whose sender was told before the cut that it is kept is what counts for its person and period."""
+    members = {individual: history for histories in model.histories for individual, history in histories.items()}
+    lost = sum(
+        (individual in members or period == 1) and members.get(individual, [""] * period)[period - 1] != symbol
+        for (individual, period), symbol in evidence.acknowledged.items()
+    )
+    if lost:
+        yield f"{lost} acknowledged reports do not count"
+
+
+def rejects_say_little_and_truly(evidence: Evidence, model: Model) -> Iterator[str]:
+    """A reject names a place and a reason and no more; what counts has none, what does not count has one."""
+    places: set[tuple[int, int]] = set()
+    for record in evidence.rejects:
+        reject = record.fields
+        if set(reject) != {"v", "type", "partition", "offset", "reason"} or reject["reason"] not in REASONS:
+            yield f"rejects offset {record.offset}: not just a place and a reason"
+        places.add((reject["partition"], reject["offset"]))
+    ends = evidence.ends()
+    for partition, topic in enumerate(evidence.reports):
+        below = {record.offset for record in topic if record.offset < ends[-1][partition]}
+        rejected = {offset for where, offset in places if where == partition}
+        counted = _counted(evidence, model, partition)
+        if counted & rejected:
+            yield f"partition {partition}: {len(counted & rejected)} reports that count were rejected"
+        if below - counted - rejected:
+            yield f"partition {partition}: {len(below - counted - rejected)} reports neither count nor were rejected"
+
+
+def _counted(evidence: Evidence, model: Model, partition: int) -> set[int]:
+    study, ends = evidence.study, [cut[partition] for cut in evidence.ends()]
+    places: dict[tuple[str, int], int] = {}
+    for offset, individual, period, symbol in said_in(evidence.reports[partition], study["alphabet"]):
+        in_time = 1 <= period <= len(ends) and offset < ends[period - 1] and symbol in study["alphabet"]
+        first = study["population"]["duplicates"] == "first" and (individual, period) in places
+        member = individual in model.histories[partition] and home(individual, study["partitions"]) == partition
+        if in_time and member and not first:
+            places[individual, period] = offset
+    return set(places.values())
+
+
+def watermark_never_goes_back(evidence: Evidence) -> Iterator[str]:
+    """Nor does what is released, and nothing is released before every partition has tallied it."""
+    for before, after in zip(evidence.statuses, evidence.statuses[1:], strict=False):
+        if after[0] < before[0] or after[1] < before[1]:
+            yield f"`status` said {before}, then {after}"
+
+
+def nobody_is_named(evidence: Evidence) -> Iterator[str]:
+    """No id in what processes write and in no topic but that of the reports; no symbol in output, rejects and tallies."""
+    ids, symbols = evidence.marks[:1], evidence.marks[1:]
+    for name, text in evidence.output.items():
+        for mark in (*ids, *symbols):
+            if mark in text:
+                yield f"{name}: holds part of an id or a symbol"
+    secret = {"control": evidence.control, "tallies": evidence.tallies, "rejects": evidence.rejects}
+    public = {"ledger": evidence.ledger_uncommitted, **evidence.synthetic_uncommitted}
+    for name, topic in {**secret, **public}.items():
+        wanted = (*ids, *symbols) if name in secret else ids
+        if any(mark.encode() in record.value for mark in wanted for record in topic):
+            yield f"topic {name}: holds part of an id or a symbol"
+
+
+def nothing_was_a_bug(evidence: Evidence) -> Iterator[str]:
+    """No process ended with a traceback or called itself a bug."""
+    for name, text in evidence.output.items():
+        if "Traceback (most recent call last)" in text or "this is a bug" in text:
+            yield f"{name}: {text.strip().splitlines()[-1]}"

@@ -1,0 +1,88 @@
+"""What every part of a run shares: the study, the broker, the processes, and how far things are."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.broker import KafkaBroker
+from tests.chaos.plan import BROKER, GATHERERS, SYNTHESIZER, Aim, Fault, Plan
+from tests.chaos.processes import Journal, Process, Starter
+from tests.chaos.study import ChaosStudy
+from tests.chaos.subscriber import Subscriber
+
+SESSION, TRANSACTION = 4.0, 5.0
+"""Seconds: the time-outs of the run. Short, so that many stops outlast them; long enough for a busy machine."""
+STOP = 6.5
+"""Seconds of a stop: longer than both."""
+PATIENCE = 300.0
+"""Seconds after which something that ought to happen will not."""
+AFTER_BROKER = 35.0
+"""Seconds after a broker came back in which a command that met its absence may still give up: its time-out is 30 s."""
+
+
+@dataclass
+class Stage:
+    """One run."""
+
+    study: ChaosStudy
+    plan: Plan
+    folder: Path
+    broker: KafkaBroker
+    starter: Starter
+    journal: Journal
+    subscriber: Subscriber
+    reporting: int = 0
+    """The period that is being reported."""
+    broker_trouble: float = float("-inf")
+    """Until when, on the monotonic clock, a command may give up on the broker."""
+    duels: set[int] = field(default_factory=set)
+    """Periods at which two synthesizers worked on copies of one folder."""
+    statuses: list[tuple[int, int]] = field(default_factory=list)
+    acknowledged: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "study.toml"
+
+    @property
+    def over(self) -> bool:
+        """Whether the last period is released, as readers see it."""
+        return self.subscriber.released >= self.study.horizon
+
+    def allowed(self, process: Process) -> set[int]:
+        """How a command may end by itself: only a broker that was away excuses that it gave up."""
+        return {0, 5} if process.began < self.broker_trouble else {0}
+
+    def done_before(self, period: int) -> bool:
+        """Whether all faults of earlier periods have happened to those that live on from period to period."""
+        lasting = (SYNTHESIZER, BROKER, *GATHERERS)
+        return not any(fault.period < period for track in lasting for fault in self.plan.tracks[track])
+
+    async def until(self, condition: Callable[[], bool], what: str) -> bool:
+        """Wait; that it does not come is a violation, and the run goes on without it."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                self.journal.violation(f"9: waited {PATIENCE:g} s for {what}")
+                return False
+            await asyncio.sleep(0.005)
+        return True
+
+    async def moment(self, fault: Fault, began: Callable[[], float]) -> None:
+        """Wait for the moment a fault aims at; `began` says when whom it will hit was started."""
+        seen = self.subscriber
+        intents, columns = seen.intents, seen.columns
+        if fault.aim is Aim.AFTER_START:
+            await self.until(lambda: time.monotonic() >= began() + fault.delay, "a process to grow old")
+            return
+        if fault.aim is Aim.AFTER_CUT:
+            await self.until(lambda: seen.closed >= fault.period, f"the cut of period {fault.period}")
+        elif fault.aim is Aim.AT_INTENT:
+            await self.until(lambda: seen.intents > intents or seen.released >= fault.period, "an intent")
+        else:
+            await self.until(lambda: seen.columns > columns or seen.released >= fault.period, "a column")
+        await asyncio.sleep(fault.delay)

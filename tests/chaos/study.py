@@ -1,0 +1,106 @@
+"""The study under chaos: its file, its people, and what they report, all drawn from a seed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+ID_MARK, SYMBOL_MARK = "idmark", "symark"
+"""Parts of every id and every symbol, by which both are found wherever they should not be."""
+ALPHABET = tuple(f"{SYMBOL_MARK}-{name}" for name in ("low", "mid", "high"))
+NO_SYMBOL = f"{SYMBOL_MARK}-none"
+RELEASES = ("recent", "ever")
+SILENT = 0.04
+"""Share of the reports that never come."""
+STRANGERS = 0.01
+"""Share of the people who report for the first time in period 2, and so are not in the study."""
+
+
+@dataclass(frozen=True)
+class ChaosStudy:
+    """A budget so large that noise is zero but for a small chance; entropy is real, so rows fall in random order.
+
+    `zero-out`, little noise for the windows and the counter with the least: so the chance is below 1e-5 at ten periods.
+    """
+
+    seed: int
+    reports: int
+    horizon: int
+    partitions: int = 4
+    name: str = "chaos"
+
+    def text(self, url: str) -> str:
+        """The study file."""
+        return f"""\
+[study]
+name = "{self.name}"
+alphabet = {json.dumps(ALPHABET)}
+horizon = {self.horizon}
+
+[population]
+size = {len(self.people)}
+
+[privacy]
+rho = 1000
+adjacency = "zero-out"
+
+[[release]]
+name = "recent"
+kind = "window"
+k = 2
+measure = "histogram"
+share = 0.2
+
+[[release]]
+name = "ever"
+kind = "cumulative"
+counter = "honaker"
+event = ["{ALPHABET[-1]}"]
+
+[broker]
+url = "{url}"
+partitions = {self.partitions}
+"""
+
+    @cached_property
+    def people(self) -> list[str]:
+        """Everybody's id."""
+        rng = Random(f"people {self.seed}")
+        count = math.ceil(self.reports / (self.horizon * (1 - SILENT)))
+        return [f"{ID_MARK}-{number:05}-{rng.randrange(16**6):06x}" for number in range(count)]
+
+    @cached_property
+    def histories(self) -> list[list[str | None]]:
+        """For each person a symbol a period, None if the report never comes; `reports` symbols in all."""
+        rng = Random(f"histories {self.seed}")
+        histories: list[list[str | None]] = []
+        for _ in self.people:
+            history: list[str | None] = [rng.choice(ALPHABET)]
+            while len(history) < self.horizon:
+                history.append(history[-1] if rng.random() < 0.7 else rng.choice(ALPHABET))
+            histories.append(history)
+        for person in rng.sample(range(len(self.people)), math.ceil(STRANGERS * len(self.people))):
+            histories[person][0] = None
+        places = [(person, period) for person in range(len(self.people)) for period in range(1, self.horizon)]
+        surplus = sum(symbol is not None for history in histories for symbol in history) - self.reports
+        for person, period in rng.sample(places, surplus):
+            histories[person][period] = None
+        return histories
+
+    def symbol(self, person: int, period: int) -> str | None:
+        """What somebody reports for a period."""
+        return self.histories[person][period - 1]
+
+    def write_panel(self, path: Path, people: range) -> None:
+        """A panel file of everybody, in which only these people report."""
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["individual", *range(1, self.horizon + 1)])
+            for person, individual in enumerate(self.people):
+                line = self.histories[person] if person in people else [None] * self.horizon
+                writer.writerow([individual, *(symbol or "" for symbol in line)])

@@ -1,0 +1,81 @@
+"""Subscribers that read the public topics all along, one what is committed and one everything, and remember each byte."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import msgpack
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from tests.chaos.topics import consumer
+
+
+class Subscriber:
+    """Reads in a thread of its own. `topics` are names by what the evidence calls them; they exist already."""
+
+    def __init__(self, server: str, topics: Mapping[str, str], control: str) -> None:
+        self.seen: dict[str, dict[int, bytes]] = {name: {} for name in topics}
+        """What was committed, by topic and offset."""
+        self.changed: list[str] = []
+        """Where a record came again with other bytes."""
+        self.released = 0
+        """The last period with a committed record in the ledger."""
+        self.closed = 0
+        """The last period with a cut."""
+        self.intents = self.columns = 0
+        """How many of them have come, committed or not."""
+        self._names = {topic: name for name, topic in topics.items()}
+        self._control = control
+        self._ending = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._follow, args=(server, [*self._names], True), daemon=True),
+            threading.Thread(target=self._follow, args=(server, [*self._names, control], False), daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Stop reading; everything that came is kept."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow(self, server: str, topics: list[str], committed: bool) -> None:
+        reader = consumer(server, committed=committed)
+        reader.assign([TopicPartition(topic, 0, 0) for topic in topics])
+        try:
+            while not self._ending.is_set():
+                self._take(reader, committed)
+        finally:
+            reader.close()
+
+    def _take(self, reader: Consumer, committed: bool) -> None:
+        message = reader.poll(0.05)
+        if message is None:
+            return
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self.changed.append(f"a reader lost its place: {error.str()}")
+            return
+        topic, offset, value = message.topic(), message.offset(), message.value()
+        assert topic is not None and offset is not None and isinstance(value, bytes)
+        if committed and self.seen[self._names[topic]].setdefault(offset, value) != value:
+            self.changed.append(f"{topic} offset {offset}: other bytes than before")
+        self._note(dict(msgpack.unpackb(value)), committed)
+
+    def _note(self, fields: dict[str, object], committed: bool) -> None:
+        kind, period = fields["type"], fields.get("period")
+        if not isinstance(period, int):
+            return
+        if committed:
+            self.released = max(self.released, period) if kind == "period" else self.released
+        elif kind == "cut":
+            self.closed = max(self.closed, period)
+        elif kind == "intent":
+            self.intents += 1
+        elif kind == "column":
+            self.columns += 1

@@ -1,0 +1,124 @@
+"""The synthesizer under kills, stops and rivals: of two on copies of one state folder, one is refused and one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from tests.chaos.crew import GIVE_UP, harm
+from tests.chaos.plan import SYNTHESIZER, Kind
+from tests.chaos.processes import KILLED, Process
+from tests.chaos.stage import STOP, Stage
+
+REFUSED = 3
+
+
+class Seat:
+    """A synthesizer on one state folder, started again whenever it is killed."""
+
+    def __init__(self, stage: Stage, group: asyncio.TaskGroup, folder: Path) -> None:
+        self._stage, self.folder = stage, folder
+        self.process: Process | None = None
+        self.task = group.create_task(self._keep())
+
+    async def _keep(self) -> int:
+        """The code with which it ended by itself."""
+        while True:
+            process = self.process = await start(self._stage, "synthesizer", self.folder)
+            code = await process.end()
+            if not process.killed:
+                return code
+            self._stage.journal.ended(SYNTHESIZER, process.name, "kill -9", code, {KILLED})
+
+    @property
+    def running(self) -> Process:
+        assert self.process is not None
+        return self.process
+
+    def complaint(self) -> str:
+        """The last line it wrote."""
+        text = (self._stage.starter.folder / f"{self.running.name}.err").read_text()
+        return text.strip().splitlines()[-1] if text.strip() else ""
+
+
+async def start(stage: Stage, name: str, folder: Path) -> Process:
+    """`streamproc synthesize`."""
+    return await stage.starter.start(name, "streamproc", "synthesize", stage.file, "--state", folder, "--debug")
+
+
+class Synthesizers:
+    """The one that goes on, and now and then a rival."""
+
+    def __init__(self, stage: Stage, group: asyncio.TaskGroup) -> None:
+        self._stage, self._group = stage, group
+        self._folders = 1
+        self._seat = Seat(stage, group, stage.folder / "synthesizer-1.state")
+        self._rival: Seat | None = None
+
+    async def keep(self) -> None:
+        """Until the study is over."""
+        stage, bad = self._stage, 0
+        while bad < GIVE_UP:
+            seat = self._seat
+            done, _ = await asyncio.wait([seat.task], timeout=0.1)
+            if not done or self._rival is not None or seat is not self._seat:
+                continue
+            code, process = seat.task.result(), seat.running
+            if code == 0:
+                await stage.until(lambda: stage.over, "the end of the study that the synthesizer saw")
+                stage.journal.ended(SYNTHESIZER, process.name, "the end of the study", code, {0})
+                return
+            stage.journal.ended(SYNTHESIZER, process.name, "nothing", code, {0})
+            bad += 1
+            await asyncio.sleep(1)
+            self._seat = Seat(stage, self._group, seat.folder)
+
+    async def suffer(self) -> None:
+        """Its faults, one after the other."""
+        faults = self._stage.plan.tracks[SYNTHESIZER]
+        while faults:
+            await self._stage.until(lambda: self._stage.reporting >= faults[0].period, f"period {faults[0].period}")
+            await self._stage.until(lambda: self._seat.process is not None, "a synthesizer")
+            if faults[0].kind is Kind.TAKEOVER:
+                done = await self._takeover()
+            else:
+                await self._stage.moment(faults[0], lambda: self._seat.running.began)
+                done = await harm(self._stage, self._seat.running, faults[0].kind, SYNTHESIZER)
+            if done:
+                del faults[0]
+            elif self._stage.over:
+                return
+
+    async def _takeover(self) -> bool:
+        """The first is stopped as if dead; another is refused its folder, then works on a copy; then the first wakes up."""
+        stage, first = self._stage, self._seat
+        if not first.running.freeze():
+            return False
+        begun = stage.subscriber.released
+        stage.journal.fault(Kind.TAKEOVER, SYNTHESIZER)
+        intruder = await start(stage, "intruder", first.folder)
+        self._folders += 1
+        copy = stage.folder / f"synthesizer-{self._folders}.state"
+        await asyncio.to_thread(shutil.copytree, first.folder, copy)
+        second = self._rival = Seat(stage, self._group, copy)
+        stage.journal.ended("intruder", intruder.name, "a folder in use", await intruder.end(), {REFUSED})
+        await asyncio.sleep(STOP)
+        first.running.thaw()
+        await stage.until(lambda: first.task.done() or second.task.done(), "one of two synthesizers to be refused")
+        loser, winner = (first, second) if first.task.done() else (second, first)
+        if loser.task.done():
+            cause = "two synthesizers on copies of one folder"
+            stage.journal.ended(SYNTHESIZER, loser.running.name, cause, loser.task.result(), {REFUSED})
+            await self._start_again(loser)
+        self._seat, self._rival = winner, None
+        stage.duels.update(range(begun + 1, stage.subscriber.released + 2))
+        return True
+
+    async def _start_again(self, loser: Seat) -> None:
+        """A folder that was left behind is refused for ever; one whose owner only gave up the fight is not."""
+        if "fenced" in loser.complaint():
+            self._stage.journal.note(f"{loser.running.name} gave up the fight")
+            return
+        again = await start(self._stage, "left-behind", loser.folder)
+        self._stage.journal.ended("left-behind", again.name, "an old folder", await again.end(), {REFUSED})

@@ -26,11 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.processes == 1 or len(seeds) == 1:
         return _report((seed, run_seed(seed)) for seed in seeds)
     with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
-        return _report(pool.imap(_numbered, seeds, chunksize=8))
-
-
-def _numbered(seed: int) -> tuple[int, Outcome]:
-    return seed, run_seed(seed)
+        return _report(zip(seeds, pool.imap(run_seed, seeds, chunksize=8), strict=True))
 
 
 def _report(outcomes: Iterable[tuple[int, Outcome]]) -> int:

@@ -67,8 +67,8 @@ class WatchedHealth(Health):
     """Health that also tells the journal, and holds the watermark to its promise."""
 
     def __init__(self, deployment: SimulatedDeployment) -> None:
-        super().__init__(deployment)
         self._process = deployment.process
+        super().__init__(deployment)
         self._watermark = Period(0)
 
     def watermark(self, period: Period) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 from streamproc.ports.simulated.storage import StoredFolder
 from streamproc.service.restoring import restore_state
-from streamproc.service.roles import synthesize
+from streamproc.service.roles import patiently, synthesize
 from tests.simulation.cast import MENDABLE
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import End, Machine, Process
@@ -16,8 +16,8 @@ EMPTY = StoredFolder(0, 0o755)
 
 NOTHING_TO_RESTORE = ("has no ledger", "has released nothing yet")
 
-TO_BE_REBUILT = ("`streamproc restore`",)
-"""What every refusal says whose way out is to rebuild the state folder."""
+TO_BE_REBUILT = "put back the newest copy of the state folder"
+"""What every refusal says whose other way out is to rebuild it."""
 
 
 class Operator:
@@ -58,8 +58,9 @@ class Operator:
 
     async def _synthesize(self, process: Process) -> None:
         deployment = self._world.deployment(process)
-        async with process.log as log:
-            await synthesize(deployment, log, WatchedHealth(deployment), catch_up=self._catch_up)
+        health = WatchedHealth(deployment)
+        await patiently(process.log.__aenter__, health)
+        await synthesize(deployment, process.log, health, catch_up=self._catch_up)
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
         """Invariant 10. Who was refused before fencing has changed nothing; who was after it has only fenced."""
@@ -72,7 +73,7 @@ class Operator:
 
     def _files(self) -> dict[str, bytes]:
         files = self.machine.storage.files(STATE)
-        return {name: content for name, content in files.items() if not name.endswith(".lock")}
+        return {name: content for name, content in files.items() if name.endswith((".state", ".settled"))}
 
     async def _mend(self, refusal: str) -> bool:
         """Do what the line says; whether it is worth starting again."""
@@ -87,7 +88,7 @@ class Operator:
             await asyncio.sleep(world.random.uniform(1.0, 5.0))
         elif any(words in refusal for words in MENDABLE):
             storage.capacity = None
-        elif any(words in refusal for words in TO_BE_REBUILT):
+        elif TO_BE_REBUILT in refusal:
             if self.spare and world.random.random() < 0.5:
                 world.journal.fault("old state put back", self.machine.name)
                 storage.put_back(self.spare.pop())

@@ -49,16 +49,20 @@ class End:
     """How a process ended: `refusal` is its last line if it ended by itself and not well."""
 
     killed: bool = False
+    unreachable: bool = False
+    """Whether it gave up because the broker was away."""
     refusal: str | None = None
     failure: BaseException | None = None
     """What nobody expects: a mistake."""
 
     @property
     def done(self) -> bool:
-        return not self.killed and self.refusal is None and self.failure is None
+        return not (self.killed or self.unreachable or self.refusal or self.failure)
 
     def __str__(self) -> str:
-        return "well" if self.done else self.refusal or repr(self.failure or "killed")
+        if self.failure is not None:
+            return repr(self.failure)
+        return self.refusal or ("killed" if self.killed else "broker away" if self.unreachable else "well")
 
 
 class Process:
@@ -134,7 +138,9 @@ def _end_of(task: asyncio.Task[None]) -> End:
     strange = [leaf for leaf in leaves if not isinstance(leaf, StreamprocError)]
     if strange:
         return End(failure=strange[0])
-    return End(refusal=str(leaves[0]))
+    if all(isinstance(leaf, LogUnavailable | OutcomeUnknown) for leaf in leaves):
+        return End(unreachable=True)
+    return End(refusal=str(next(leaf for leaf in leaves if not isinstance(leaf, LogUnavailable | OutcomeUnknown))))
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -153,11 +159,12 @@ class _CallFaults(Faults):
     async def before(self, connection: str, call: str, topic: str | None) -> None:
         process = self._process
         process.check_alive()
-        await self._awake()
+        if process.paused_until:
+            await self._awake()
         fault = process.weather.at_call(process.name, "before", call, topic)
         if fault is not None:
             await self._strike(fault, "before", call, topic)
-        if process.network.away_until > asyncio.get_running_loop().time():
+        if process.network.away_until and process.network.away_until > asyncio.get_running_loop().time():
             raise LogUnavailable(f"{call}: no connection")
         if call in CHANGES:
             process.changed.append(call)
@@ -184,7 +191,8 @@ class _CallFaults(Faults):
         if fault is not None:
             await self._strike(fault, "after", call, topic)
         process.check_alive()
-        await self._awake()
+        if process.paused_until:
+            await self._awake()
 
     async def _strike(self, fault: str, when: str, call: str, topic: str | None) -> None:
         process, journal, weather = self._process, self._process.journal, self._process.weather
@@ -203,13 +211,13 @@ class _CallFaults(Faults):
                 raise OutcomeUnknown(f"{call}: no answer")
             case "later":
                 journal.fault("effect lands later", process.name, where)
-                self._late = weather.seconds(0.01, 3.0)
+                self._late = weather.seconds(0.01, 2.0)
             case "slow":
                 journal.fault("late acknowledgement" if when == "after" else "slow call", process.name, where)
-                await asyncio.sleep(weather.seconds(0.01, 1.5))
+                await asyncio.sleep(weather.seconds(0.01, 1.0))
             case "pause":
                 journal.fault("zombie", process.name, where)
-                process.pause(weather.seconds(1.0, 12.0))
+                process.pause(weather.seconds(0.5, 6.0))
                 await self._awake()
 
     async def _awake(self) -> None:

@@ -68,7 +68,7 @@ async def _play(scene: Scene, weather: Weather, strokes: Sequence[Stroke], rando
     saying = [keep_client(world, number, words) for number, words in enumerate(scene.clients)]
     closing = [keep_steward(world, number) for number in range(stewards)]
     keeping = [keep_gatherer(world, number, pinned, crews[number]) for number, pinned in enumerate(scene.crews)]
-    watching = [keep_subscriber(world, number, sights) for number in range(2)]
+    watching = [keep_subscriber(world, number, sights, begins=at) for number, at in enumerate((0.0, scene.length / 2))]
     storm = [asyncio.create_task(each) for each in (*saying, *closing, fate.run(strokes))]
     tasks = [asyncio.create_task(each) for each in (operator.keep(), *keeping, *watching)]
     try:

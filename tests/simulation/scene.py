@@ -13,7 +13,7 @@ from streamproc.study import Broker, CumulativeRelease, Missing, Population, Pri
 from streamproc.study.release import share_the_rest
 from tests.world.virtual_time import BEGINNING
 
-PERIOD = 2.0
+PERIOD = 1.0
 """Seconds of a period."""
 
 SYMBOLS = ("symbol-calm", "symbol-torn", "symbol-worn")
@@ -52,7 +52,7 @@ class Scene:
     @property
     def length(self) -> float:
         """Seconds until everything was said."""
-        return PERIOD * (self.study.horizon + 1.5)
+        return PERIOD * (self.study.horizon + 2)
 
 
 def scene_of(random: Random) -> Scene:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from tests.simulation.deployed import STATE
 from tests.simulation.operator import EMPTY, Operator
 from tests.simulation.process import Machine
-from tests.simulation.world import World
+from tests.simulation.world import SESSION_TIMEOUT, World
 
 Kind: TypeAlias = Literal[
     "kill",
@@ -49,9 +49,7 @@ class Stroke:
 def strokes_of(random: Random, length: float) -> list[Stroke]:
     kinds = random.sample(KINDS, random.randint(1, 4))
     chosen = [random.choice(kinds) for _ in range(random.choice((0, 1, 2, 3, 5)))]
-    strokes = [
-        Stroke(random.uniform(0.2, length), kind, random.random() < 0.4, random.uniform(0.5, 10.0)) for kind in chosen
-    ]
+    strokes = [Stroke(random.uniform(0.2, length), kind, random.random() < 0.4, random.uniform(0.3, 5.0)) for kind in chosen]
     return sorted(strokes, key=lambda stroke: stroke.at)
 
 
@@ -90,7 +88,7 @@ class Fate:
             case "pause":
                 for process in machine.processes:
                     process.pause(stroke.seconds)
-                if machine in self._crews and stroke.seconds > 3.0:
+                if machine in self._crews and stroke.seconds > SESSION_TIMEOUT:
                     world.journal.fault("rebalance", machine.name)
             case "broker away":
                 world.network.away_until = world.now + stroke.seconds

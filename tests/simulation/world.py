@@ -20,8 +20,8 @@ from tests.simulation.scene import Scene
 from tests.simulation.weather import Weather
 from tests.world.virtual_time import ManualClock
 
-SESSION_TIMEOUT = 3.0
-LONGEST_TRANSACTION = 8.0
+SESSION_TIMEOUT = 1.5
+LONGEST_TRANSACTION = 4.0
 """Seconds, and shorter than in life, because virtual time that passes still costs some real time."""
 
 

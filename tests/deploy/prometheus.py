@@ -19,11 +19,15 @@ import yaml
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
 RULES = sorted((FOLDER / "rules").glob("*.yml"))
+RULE_TESTS = sorted((FOLDER / "tests").glob("*.yml"))
+"""As promtool reads them."""
 
 MISSING = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
-needs_prometheus = pytest.mark.skipif(
-    bool(MISSING), reason="no Prometheus: apt-get install --no-install-recommends prometheus"
-)
+NEEDS_PROMETHEUS = [
+    pytest.mark.prometheus,
+    pytest.mark.skipif(bool(MISSING), reason="no Prometheus: apt-get install --no-install-recommends prometheus"),
+]
+"""The marks of a module whose tests run `prometheus` or `promtool`."""
 
 
 def rules(kind: str) -> list[dict[str, Any]]:

@@ -12,13 +12,13 @@ import pytest
 
 from streamproc.wire.rejects import Reason
 from tests.deploy import dashboards
-from tests.deploy.prometheus import Prometheus, configuration, needs_prometheus, rules
+from tests.deploy.prometheus import NEEDS_PROMETHEUS, Prometheus, configuration, rules
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place, random_symbols
 from tests.stream.programs import Program
 from tests.stream.test_listeners import Listeners
 
-pytestmark = needs_prometheus
+pytestmark = NEEDS_PROMETHEUS
 
 SCHEDULE = '\n[schedule]\nstart = 2999-01-01T00:00:00Z\nevery = "month"\n'
 """Far from now: the steward closes by hand, and something is due."""

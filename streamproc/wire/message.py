@@ -24,7 +24,7 @@ MAX_MAP = 4_096
 MAX_CONTAINERS = 32_768
 """Maps and lists in one message. An empty one is a byte on the wire and a hundred in memory."""
 MAX_DEPTH = 16
-"""Maps and lists inside one another. MessagePack's own limit is 1,024, at which whoever walks over them runs out of stack."""
+"""Maps and lists inside one another. MessagePack's own limit is 1,024, at which who walks over them runs out of stack."""
 
 
 class Fields(dict[str, Any]):

@@ -1,0 +1,145 @@
+"""The files people write: studies, panels, releases, rosters; and addresses."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from streamproc.errors import InvalidInput, StudyError
+from streamproc.panel.frames import panel_from_arrow
+from streamproc.panel.metadata import metadata_from_text
+from streamproc.ports.files import read_panel, read_release, read_study
+from streamproc.ports.kafka.settings import KafkaSettings
+from streamproc.ports.panel_csv import read_csv
+from streamproc.ports.panel_files import load_panel
+from streamproc.ports.panel_parquet import read_parquet, read_table
+from streamproc.ports.roster import read_roster
+from streamproc.service.listeners import Address
+from streamproc.study import parse_study
+from streamproc.study.broker import Broker
+from streamproc.study.schedule import span_of
+from streamproc.synth.contract import contract_from_dict
+from tests.fuzz import mutators, seeds
+from tests.fuzz.trial import MIB, Bound, Target
+
+STUDY = Bound(2_000, 2 * MIB)
+"""A short line of TOML may be a table in a table in a table."""
+TABLE = Bound(64, 8 * MIB)
+PACKED = Bound(4_000, 8 * MIB)
+"""Deflate packs a thousand bytes into one; a row above 4 MiB is refused, and so is the first id that comes twice."""
+
+
+@cache
+def _folder() -> Path:
+    """One for each process: a file system call or two is all an input costs."""
+    folder = TemporaryDirectory(prefix="fuzz-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+def _file(name: str, data: bytes) -> Path:
+    path = _folder() / name
+    path.write_bytes(data)
+    return path
+
+
+def _study(data: bytes) -> None:
+    study = read_study(_file("study.toml", data))
+    assert study == parse_study(data.decode("utf-8-sig"))
+
+
+def _panel(name: str) -> Callable[[bytes], object]:
+    study = parse_study(seeds.STUDY.replace("size = 2\n", ""))
+    return lambda data: read_panel(_file(name, data), study)
+
+
+def _release(name: str) -> Callable[[bytes], object]:
+    def load(data: bytes) -> None:
+        contract = None if name.endswith(".parquet") else seeds.replayed()[0].contract
+        panel = load_panel(_file(name, data), contract)
+        assert read_release(_file(name, data), panel.contract.alphabet).shape[1] == len(panel.columns)
+
+    return load
+
+
+def _metadata(data: bytes) -> None:
+    metadata_from_text(data)
+
+
+def _roster(data: bytes) -> None:
+    ids = read_roster(_file("roster.txt", data))
+    assert len(set(ids)) == len(ids) > 0
+
+
+def _address(data: bytes) -> None:
+    """Whatever is no address of one kind may be one of the next."""
+    text = data.decode("utf-8", "replace")
+    tried: list[Callable[[], object]] = [
+        lambda: Address.parse(text),
+        lambda: Broker(text).servers,
+        lambda: span_of("schedule.every", text),
+        lambda: KafkaSettings.parse(("a:1",), {"STREAMPROC_KAFKA_SECURITY": text, "STREAMPROC_KAFKA_MECHANISM": text}),
+    ]
+    for parse in tried:
+        try:
+            parse()
+        except InvalidInput as error:
+            assert len(str(error).splitlines()) == 1
+
+
+_ADDRESSES = [b"127.0.0.1:9100", b"[::1]:0", b"kafka://a:1,b:2", b"embedded:x", b"90s", b"week", b"SASL_SSL"]
+
+FILE_TARGETS = (
+    Target("study", (read_study, parse_study), _study, seeds.studies, mutators.of_study, (InvalidInput, StudyError), STUDY),
+    Target("panel-csv", (read_panel, read_csv), _panel("p.csv"), seeds.panels, mutators.of_csv, (InvalidInput,), TABLE),
+    Target("panel-gz", (), _panel("p.csv.gz"), seeds.packed_panels, mutators.of_gzip, (InvalidInput,), PACKED),
+    Target(
+        "panel-parquet",
+        (read_parquet, read_table),
+        _panel("p.parquet"),
+        seeds.parquet_panels,
+        mutators.of_bytes,
+        (InvalidInput,),
+        TABLE,
+    ),
+    Target(
+        "release-csv",
+        (read_release, load_panel),
+        _release("r.csv"),
+        lambda: seeds.releases(".csv")[:1],
+        mutators.of_csv,
+        (InvalidInput,),
+        TABLE,
+    ),
+    Target(
+        "release-parquet",
+        (panel_from_arrow,),
+        _release("r.parquet"),
+        lambda: seeds.releases(".parquet"),
+        mutators.of_bytes,
+        (InvalidInput,),
+        TABLE,
+    ),
+    Target(
+        "metadata",
+        (metadata_from_text, contract_from_dict),
+        _metadata,
+        seeds.metadata,
+        mutators.of_json,
+        (InvalidInput,),
+        Bound(200, 4 * MIB),
+    ),
+    Target("roster", (read_roster,), _roster, lambda: [seeds.ROSTER], mutators.of_csv, (InvalidInput,), TABLE),
+    Target(
+        "addresses",
+        (Address.parse, Broker, span_of, KafkaSettings.parse),
+        _address,
+        lambda: list(_ADDRESSES),
+        mutators.of_bytes,
+        (),
+        TABLE,
+    ),
+)

@@ -1,0 +1,193 @@
+"""Valid inputs for the decoders: the examples of the wire format's page, and all that one small study leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from streamproc.panel import Panel
+from streamproc.panel.metadata import metadata_text
+from streamproc.ports.entropy import SeededEntropy
+from streamproc.ports.panel_files import save_panel
+from streamproc.ports.panel_parquet import write_table
+from streamproc.replay.study import replay_study, tallies_of
+from streamproc.study import Study
+from streamproc.synth.contract import contracts
+from streamproc.wire.columns import decode_synthetic
+from streamproc.wire.contracts import ContractRecord
+from streamproc.wire.reports import ReportBatch, encode_report
+from tests.fuzz.mutators import framed
+from tests.wire.examples import EXAMPLES
+from tests.world.stories import small_study
+from tests.world.study_world import StudyWorld, at_random
+from tests.world.virtual_time import in_virtual_time
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a study of three periods leaves in its topics and on its disks."""
+
+    study: Study
+    fingerprint: bytes
+    key: bytes
+    topics: dict[str, list[bytes]]
+    """Values by what follows the study's name."""
+    synthesizer_state: bytes
+    gatherer_states: tuple[bytes, ...]
+    """After period 1, with reports of later periods kept, and at the end."""
+    contracts: tuple[ContractRecord, ...]
+
+
+@cache
+def left() -> Left:
+    """Made once; the noise is seeded, only the study's key is not."""
+    return in_virtual_time(_lived())
+
+
+async def _lived() -> Left:
+    study = small_study(horizon=3, partitions=1)
+    world = await StudyWorld(study).begin()
+    values = [encode_report(f"p{number}", 1, "abc"[number % 3]) for number in range(9)]
+    values.append(ReportBatch(["p1", "p2"], np.array([2, 2], np.uint16), np.array([0, 1], np.uint8)).encode())
+    await world.log.append_many(world.topics.reports, 0, [(None, value) for value in (*values, b"no report")])
+    roles = asyncio.create_task(world.run_everything())
+    states = []
+    for period in (1, 2, 3):
+        await world.close_period(period)
+        await world.clock.sleep(5)
+        states.append(world.gather_disk.files["gather-0.state"])
+    await roles
+    records = [decode_synthetic(world.committed(world.topics.synthetic(release.name))[0]) for release in study.releases]
+    public = tuple(record for record in records if isinstance(record, ContractRecord))
+    names = [topic.removeprefix("study.") for topic in world.broker.topics]
+    topics = {name: [value for value in world.committed(f"study.{name}") if value is not None] for name in names}
+    state = world.disk.files["synthesizer.state"]
+    return Left(study, world.fingerprint, world.key, topics, state, (states[0], states[-1]), public)
+
+
+def examples_of(*names: str) -> list[bytes]:
+    """Messages of the wire format's page."""
+    return [EXAMPLES[name].encoded for name in names]
+
+
+def topic(name: str) -> list[bytes]:
+    """The different values of one topic, each as an input of its own."""
+    return list(dict.fromkeys(left().topics[name]))
+
+
+def whole_topics(*names: str) -> list[bytes]:
+    """Each topic as one input of many records."""
+    return [framed(left().topics[name]) for name in names]
+
+
+def reports() -> list[bytes]:
+    """Reports in usual and unusual forms, for three people and three periods."""
+    plain = [encode_report(individual, period, symbol) for individual in ("p", "ö", "l" * 40) for period in (1, 2, 3) for symbol in "ab?"]  # fmt: skip  # noqa: E501
+    batch = ReportBatch(["p", "q"], np.array([1, 2], np.uint16), np.array([0, 2], np.uint8)).encode()
+    return [*plain, batch]
+
+
+STUDY = """[study]
+name = "poverty"
+alphabet = ["0", "1"]
+horizon = 3
+
+[population]
+size = 2
+missing = "carry"
+initial = "0"
+duplicates = "first"
+
+[privacy]
+rho = 0.005
+delta = 1e-6
+adjacency = "replace-one"
+
+[[release]]
+name = "quarterly"
+kind = "window"
+k = 3
+measure = "contrast"
+beta = 0.05
+share = 0.5
+
+[[release]]
+name = "months-poor"
+kind = "cumulative"
+counter = "sqrt"
+allocation = "equal-max"
+event = ["1"]
+
+[broker]
+url = "embedded:poverty"
+partitions = 4
+
+[schedule]
+start = 2026-01-01T00:00:00Z
+every = "month"
+grace = "5m"
+"""
+
+PANEL = b'individual,1,2,3\nada,0,1,\n"b,ob",1,1,0\n'
+ROSTER = "ada\nbob\r\n\nö\n".encode()
+
+
+def studies() -> list[bytes]:
+    """Study files."""
+    head = '[study]\nname="a"\nalphabet=["0","1"]\nhorizon=2\n[privacy]\nepsilon=0.5\n'
+    return [STUDY.encode(), f'{head}[[release]]\nname="w"\nkind="window"\nk=1\n'.encode()]
+
+
+def panels() -> list[bytes]:
+    """Panel files."""
+    return [PANEL, b"\xef\xbb\xbf" + PANEL.replace(b"\n", b"\r\n"), b"individual,1,2,3\nx,,,\ny,1,1,1"]
+
+
+def packed_panels() -> list[bytes]:
+    """The same, gzipped."""
+    return [gzip.compress(panel, mtime=0) for panel in panels()]
+
+
+def parquet_panels() -> list[bytes]:
+    """The same as Parquet: strings, a dictionary, integers with gaps."""
+    import pyarrow as pa
+
+    texts = {"individual": ["ada", "bob"], "1": ["0", "1"], "2": ["1", None], "3": ["1", "0"]}
+    kinds = [pa.table(texts), pa.table(texts | {"1": pa.array([0, 1]), "2": pa.array([0.0, None])})]
+    kinds.append(pa.table(texts | {"1": pa.array(["0", "1"]).dictionary_encode()}))
+    return [_parquet(table) for table in kinds]
+
+
+def _parquet(table: object) -> bytes:
+    file = io.BytesIO()
+    write_table(Path("p.parquet"), file, table)
+    return file.getvalue()
+
+
+@cache
+def replayed() -> tuple[Panel, ...]:
+    """The panels of a study, with their measurements."""
+    study = small_study(alphabet="01", horizon=3)
+    public = contracts(study, 9, insecure=True)
+    return tuple(replay_study(study, public, tallies_of(study, at_random(study, 9)), SeededEntropy(1)).panels.values())
+
+
+def releases(suffix: str) -> list[bytes]:
+    """The releases of the small study as files."""
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{place}{suffix}" for place in range(len(replayed()))]
+        for path, panel in zip(paths, replayed(), strict=True):
+            save_panel(panel, path)
+        return [path.read_bytes() for path in paths]
+
+
+def metadata() -> list[bytes]:
+    """What Parquet files of releases carry along."""
+    return [metadata_text(panel).encode() for panel in replayed()]

@@ -1,0 +1,221 @@
+"""The decoders of the topics: single records, and whole topics through those who put records together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+
+from streamproc.errors import VerificationFailed
+from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.lookup import Lookup
+from streamproc.privacy.quantities import Period
+from streamproc.wire import Malformed, message, packing
+from streamproc.wire.chain import LedgerWalker, verify_chain
+from streamproc.wire.columns import ColumnAssembler, ColumnChunk, decode_synthetic
+from streamproc.wire.contracts import ContractRecord, decode_contract
+from streamproc.wire.control import Cut, decode_control
+from streamproc.wire.cuts import CutSequence
+from streamproc.wire.ledger import decode_ledger
+from streamproc.wire.measurements import decode_measurement
+from streamproc.wire.partitioner import home_partition, home_partitions, murmur2
+from streamproc.wire.rejects import decode_reject
+from streamproc.wire.report_parts import split_reports, tail_of
+from streamproc.wire.reports import MAX_ID, ReportBatch, decode_any, decode_report
+from streamproc.wire.spans import Spans
+from streamproc.wire.tallies import Tally, decode_tally
+from streamproc.wire.tally_assembler import TallyAssembler
+from tests.fuzz import mutators, seeds
+from tests.fuzz.trial import MIB, Bound, Target
+from tests.world.model import Closed, Model
+from tests.world.stories import Line
+
+RECORD = Bound(32, 4 * MIB)
+"""As the wire format's page has it, for one record."""
+
+MANY = Bound(64, 4 * MIB)
+"""Of what many records are put together from: each is decoded, and what came of it is kept."""
+
+TAILS = {tail_of(period, symbol): (period, symbol) for period in (1, 2, 3) for symbol in "ab"}
+PARTITIONS = 3
+_SOME = 40
+"""Records of an input; more of them say nothing new, and take long."""
+
+
+def _report(data: bytes) -> None:
+    decoded = decode_any(data)
+    if isinstance(decoded, ReportBatch):
+        try:
+            decode_report(data)
+        except Malformed:
+            return
+        raise AssertionError("a batch passes for a single report")
+    assert decode_report(data) == decoded
+
+
+def _report_parts(data: bytes) -> None:
+    """What is told apart quickly is what decoding finds."""
+    values = mutators.frames(data)
+    ids, tails = split_reports(Spans.of(values))
+    for place, value in enumerate(values):
+        tail = _span(tails, place)
+        if tail in TAILS:
+            individual = _span(ids, place)
+            # Nobody is known by an id that is no UTF-8, so the whole record is decoded, and rejected.
+            with suppress(UnicodeDecodeError):
+                assert decode_any(value) == (individual.decode(), *TAILS[tail])
+    lookup = Lookup()
+    lookup.put(ids, ids.lengths)
+    found = lookup.find(ids)
+    assert all(found[place] in (-1, ids.lengths[place]) for place in range(len(values)))
+
+
+def _span(spans: Spans, place: int) -> bytes:
+    return spans.data[spans.starts[place] : spans.ends[place]]
+
+
+def _home(data: bytes) -> None:
+    texts = [value.decode("utf-8", "replace")[:MAX_ID] for value in mutators.frames(data)[:_SOME]]
+    together = home_partitions(texts, PARTITIONS).tolist()
+    assert together == [home_partition(text, PARTITIONS) for text in texts]
+    assert all(0 <= murmur2(text.encode()) < 2**32 for text in texts)
+
+
+def _gathering(data: bytes) -> None:
+    """Whatever records hold, tallies and rejects are those of the model."""
+    study, values = seeds.left().study, mutators.frames(data)[:_SOME]
+    lines = [Line(offset, value) for offset, value in enumerate(values)]
+    ends = [len(values) // 2, len(values), len(values)]
+    gathering = Gathering(Place(study, 0, bytes(32)))
+    gathering.ingest(lines[: ends[0]])
+    for period, end in enumerate(ends, start=1):
+        gathering.learn(Cut(Period(period), (end,)))
+    gathering.ingest(lines[ends[0] :])
+    tallies = gathering.settle(len(values))
+    model = Model(study, 0, None, [(line.offset, line.value) for line in lines], ends)
+    counted = [Closed(t.people, {name: counts.tolist() for name, counts in t.counts.items()}) for t in tallies]
+    assert counted == model.tallies()
+    assert Counter(reject.offset for reject in gathering.take_rejects()) == model.rejected()
+
+
+def _cuts(data: bytes) -> None:
+    sequence = CutSequence(1, 3)
+    for value in mutators.frames(data):
+        try:
+            decoded = decode_control(value)
+        except Malformed:
+            continue
+        if isinstance(decoded, Cut):
+            sequence.offer(decoded)
+    ends = [cut.ends[0] for cut in sequence.cuts]
+    assert ends == sorted(ends)
+    assert [cut.period for cut in sequence.cuts] == list(range(1, len(ends) + 1))
+
+
+def _tallies(data: bytes) -> None:
+    assembler = TallyAssembler()
+    for value in mutators.frames(data):
+        tally = assembler.add(decode_tally(value))
+        if isinstance(tally, Tally):
+            assert [decode_tally(part).digest for part in tally.encode()] == [part.digest for part in tally.chunks]
+
+
+def _synthetic(data: bytes) -> None:
+    decoded = decode_synthetic(data)
+    if isinstance(decoded, ColumnChunk):
+        assert len(decoded.symbols()) == decoded.rows
+    else:
+        assert decode_synthetic(decoded.encode()).encode() == decoded.encode()
+
+
+def _columns(data: bytes) -> None:
+    records = [decode_synthetic(value) for value in mutators.frames(data)]
+    first = records[0] if records else None
+    if not isinstance(first, ContractRecord):
+        raise Malformed("a topic begins with its contract")
+    assembler = ColumnAssembler(first)
+    for chunk in records[1:]:
+        if isinstance(chunk, ColumnChunk):
+            column = assembler.add(chunk)
+            assert column is None or len(column.symbols) == first.n_star
+
+
+def _chain(data: bytes) -> None:
+    ledger = verify_chain(mutators.frames(data))
+    if ledger is not None:
+        spent = [record.rho_spent for record in ledger.periods]
+        assert spent == sorted(spent)
+
+
+def _records() -> list[bytes]:
+    return [mutators.framed(seeds.reports()), mutators.framed(seeds.left().topics["reports"])]
+
+
+_RECORD = (mutators.of_message, (Malformed,), RECORD)
+
+WIRE_TARGETS = (
+    Target(
+        "report",
+        (decode_any, decode_report, ReportBatch, message.unpack_any, message.tree),
+        _report,
+        lambda: [*seeds.examples_of("report", "reports"), *seeds.topic("reports")],
+        *_RECORD,
+    ),
+    Target("report-parts", (split_reports, Spans, Lookup), _report_parts, _records, mutators.of_records, (Malformed,), MANY),
+    Target("home", (home_partition, home_partitions, murmur2), _home, _records, mutators.of_records, (), MANY),
+    Target("gathering", (Gathering.ingest, tail_of), _gathering, _records, mutators.of_records, (), Bound(256, 4 * MIB)),
+    Target(
+        "control",
+        (decode_control, message.unpack),
+        decode_control,
+        lambda: [*seeds.examples_of("key", "cut"), *seeds.topic("control")],
+        *_RECORD,
+    ),
+    Target("cuts", (CutSequence,), _cuts, lambda: seeds.whole_topics("control"), mutators.of_records, (), MANY),
+    Target("tally", (decode_tally,), decode_tally, lambda: seeds.examples_of("tally-1", "tally-2"), *_RECORD),
+    Target(
+        "tallies",
+        (TallyAssembler,),
+        _tallies,
+        lambda: seeds.whole_topics("tallies"),
+        mutators.of_records,
+        (Malformed,),
+        MANY,
+    ),
+    Target("reject", (decode_reject,), decode_reject, lambda: seeds.examples_of("reject"), *_RECORD),
+    Target(
+        "synthetic",
+        (decode_synthetic, decode_contract, packing.unpack_symbols),
+        _synthetic,
+        lambda: [
+            *seeds.examples_of("contract-window", "contract-cumulative", "column-1-bit", "column-2-bits"),
+            *seeds.topic("synthetic.w"),
+            *seeds.topic("synthetic.c"),
+        ],
+        *_RECORD,
+    ),
+    Target(
+        "columns",
+        (ColumnAssembler,),
+        _columns,
+        lambda: seeds.whole_topics("synthetic.w", "synthetic.c"),
+        mutators.of_records,
+        (Malformed, VerificationFailed),
+        MANY,
+    ),
+    Target(
+        "ledger",
+        (decode_ledger, decode_measurement),
+        decode_ledger,
+        lambda: [*seeds.examples_of("study", "intent", "measurement", "period"), *seeds.topic("ledger")],
+        *_RECORD,
+    ),
+    Target(
+        "chain",
+        (verify_chain, LedgerWalker),
+        _chain,
+        lambda: seeds.whole_topics("ledger"),
+        mutators.of_ledger,
+        (VerificationFailed,),
+        MANY,
+    ),
+)

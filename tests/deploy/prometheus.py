@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.stream.programs import PATIENCE
+
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
 RULES = sorted((FOLDER / "rules").glob("*.yml"))
 RULE_TESTS = sorted((FOLDER / "tests").glob("*.yml"))
@@ -85,7 +87,7 @@ class Prometheus:
             pass
         return []
 
-    def wait_for(self, *expressions: str, patience: float = 60.0) -> None:
+    def wait_for(self, *expressions: str, patience: float = PATIENCE) -> None:
         """Until none of them comes back empty."""
         deadline = time.monotonic() + patience
         while empty := [expression for expression in expressions if not self.query(expression)]:

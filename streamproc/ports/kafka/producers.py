@@ -88,7 +88,7 @@ class Appender:
         if (topic, partition) not in self._known:
             await self._topics.look_at(topic, partition)
             self._known.add((topic, partition))
-        producer = await self._started()
+        producer = await self._started(topic)
         sent: list[asyncio.Future[Any]] = []
         try:
             async with asyncio.timeout(self._timeout):
@@ -113,7 +113,7 @@ class Appender:
             producer, self._producer = self._producer, None
             await stop_producer(producer)
 
-    async def _started(self) -> AIOKafkaProducer:
+    async def _started(self, topic: str) -> AIOKafkaProducer:
         async with self._starting:
             if self._producer is None:
                 producer = new_producer(self._settings, self._timeout)
@@ -123,7 +123,7 @@ class Appender:
                 except BaseException as error:
                     await stop_producer(producer, at_once=True)
                     if isinstance(error, ERRORS):
-                        failure = explained(error, "starting a producer", LogUnavailable)
+                        failure = explained(error, f"starting a producer for {topic}", LogUnavailable)
                         if isinstance(failure, LogUnavailable):
                             await self._topics.check_welcome()
                         raise failure from None

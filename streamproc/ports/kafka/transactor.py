@@ -56,7 +56,7 @@ class KafkaTransactor:
             await self._started().begin_transaction()
 
     async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
-        async with self._call("send", size=len(value) + len(key or b"")):
+        async with self._call("send", f" to {topic}", size=len(value) + len(key or b"")):
             check_size(topic, key, value)
             if (topic, partition) not in self._known:
                 await self._topics.look_at(topic, partition)
@@ -93,13 +93,13 @@ class KafkaTransactor:
         self._closed(self)
 
     @asynccontextmanager
-    async def _call(self, call: str, *, size: int = 0) -> AsyncIterator[None]:
+    async def _call(self, call: str, where: str = "", *, size: int = 0) -> AsyncIterator[None]:
         with self._moves.move(call):
             try:
                 async with asyncio.timeout(self._patience):
                     yield
             except ERRORS as error:
-                raise explained(error, f"{call} of {self._id}", OutcomeUnknown, size=size) from None
+                raise explained(error, f"{call} of {self._id}{where}", OutcomeUnknown, size=size) from None
 
     def _started(self) -> AIOKafkaProducer:
         if self._producer is None:

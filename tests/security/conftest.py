@@ -74,17 +74,17 @@ def purge_allowed(guarded_broker: SecureBroker, printed: str) -> Iterator[Callab
 @pytest.fixture
 def new_study(tmp_path: Path, programs: Programs, guarded_broker: SecureBroker) -> NewStudy:
     """The study of the ACLs, each time from its beginning."""
+    return lambda: begin(tmp_path / uuid.uuid4().hex[:8], programs, guarded_broker)
 
-    def make() -> Secured:
-        home = tmp_path / uuid.uuid4().hex[:8]
-        home.mkdir()
-        place = Place(home, guarded_broker.url_of_scram, RECIPE, programs)
-        place.write_study()
-        study = Secured(place, guarded_broker)
-        study.remove_topics()
-        return study
 
-    return make
+def begin(home: Path, programs: Programs, broker: SecureBroker) -> Secured:
+    """The study of the ACLs, without a topic yet."""
+    home.mkdir()
+    place = Place(home, broker.url_of_scram, RECIPE, programs)
+    place.write_study()
+    study = Secured(place, broker)
+    study.remove_topics()
+    return study
 
 
 def print_acls(folder: Path) -> str:

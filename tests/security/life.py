@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +37,8 @@ class Lived:
 def live(study: Secured, allow_purge: Callable[[], None] | None = None) -> Lived:
     """Raises Ended at the first part that fails. Nothing is purged if that is not allowed first."""
     panel = study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=5))
-    do(study, STEWARD, "init")
+    for _ in ("to create the topics", "to check them"):
+        do(study, STEWARD, "init")
     roles = {
         GATHERER: study.start(GATHERER, "gather"),
         SYNTHESIZER: study.start(SYNTHESIZER, "synthesize"),
@@ -52,6 +54,8 @@ def live(study: Secured, allow_purge: Callable[[], None] | None = None) -> Lived
         for role in roles.values():
             if role.runs:
                 role.stop()
+    shutil.rmtree(study.state(SYNTHESIZER))
+    do(study, SYNTHESIZER, "restore")
     rejects = len(reading(study, OPERATOR, study.topics.rejects))
     watched = do(study, ANALYST, "watch", "--json")
     do(study, ANALYST, "pull", "--out", study.place.folder / "pulled")

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -77,15 +78,20 @@ class Secured:
     def topics(self) -> Topics:
         return self.place.topics
 
+    def state(self, principal: str) -> Path:
+        """Everybody has a machine of their own."""
+        return self.place.folder / f"{principal}.state"
+
     def start(self, principal: str, command: str, *arguments: object) -> Program:
         """`streamproc COMMAND STUDY ARGUMENTS...` as a process of that principal."""
-        state = self.place.folder / f"{principal}.state"
-        return self.place.start(command, "--state", state, *arguments, environ=self.broker.environment(principal))
+        return self.place.start(
+            command, "--state", self.state(principal), *arguments, environ=self.broker.environment(principal)
+        )
 
     def call(self, principal: str, command: str, *arguments: object) -> Ended:
         """The same in this process, to its end."""
         with self.being(principal):
-            return self.place.call(command, "--state", self.place.folder / f"{principal}.state", *arguments)
+            return self.place.call(command, "--state", self.state(principal), *arguments)
 
     def do(self, principal: str, command: str, *arguments: object) -> Ended:
         """The same, to its good end."""

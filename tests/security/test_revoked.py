@@ -1,0 +1,56 @@
+"""Rights that are taken away from a running role end it at once, with exit 5 and a line that says what is denied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.broker.secure import SecureBroker
+from tests.security.conftest import NewStudy
+from tests.security.life import HORIZON, PEOPLE
+from tests.security.principals import GATHERER, REPORTER, STEWARD, SYNTHESIZER
+from tests.stream.places import random_symbols
+from tests.stream.programs import Program
+
+pytestmark = pytest.mark.kafka
+
+
+@contextmanager
+def without(broker: SecureBroker, principal: str, operation: str, *resource: str) -> Iterator[None]:
+    arguments = ["--allow-principal", f"User:{principal}", "--operation", operation, *resource]
+    broker.acls("--remove", "--force", *arguments)
+    try:
+        yield
+    finally:
+        broker.acls("--add", *arguments)
+
+
+def check_denied(role: Program, resource: str) -> None:
+    ended = role.end()
+    assert ended.code == 5
+    assert f"{resource}: the broker does not allow it" in ended.complaint.splitlines()[-1]
+    assert "trying again" not in ended.complaint
+
+
+def test_a_running_role_that_is_denied_ends_with_5(new_study: NewStudy, guarded_broker: SecureBroker) -> None:
+    study = new_study()
+    panel = study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=6))
+    study.do(STEWARD, "init")
+    study.do(REPORTER, "send", panel, "--period", 1)
+    study.do(STEWARD, "close", "--period", 1)
+    gatherer, synthesizer = study.start(GATHERER, "gather"), study.start(SYNTHESIZER, "synthesize")
+    synthesizer.says("period released")
+
+    with without(guarded_broker, GATHERER, "Read", "--topic", "guarded.reports"):
+        check_denied(gatherer, "guarded.reports")
+    with without(guarded_broker, SYNTHESIZER, "Read", "--topic", "guarded.tallies"):
+        check_denied(synthesizer, "guarded.tallies")
+
+    # Given back what they need, they go on where they were.
+    gatherer, synthesizer = study.start(GATHERER, "gather"), study.start(SYNTHESIZER, "synthesize")
+    study.do(REPORTER, "send", panel, "--period", 2)
+    study.do(STEWARD, "close", "--period", 2)
+    assert (gatherer.end().code, synthesizer.end().code) == (0, 0)
+    study.do(STEWARD, "verify")

@@ -44,7 +44,7 @@ def checks(evidence: Evidence) -> dict[str, Check]:
 
 
 def violations(evidence: Evidence) -> dict[str, list[str]]:
-    """For each invariant what speaks against it; a check that cannot even read what it judges is a violation too."""
+    """For each invariant what speaks against it; that it cannot even be judged does so too."""
     found: dict[str, list[str]] = {}
     for name, check in checks(evidence).items():
         try:

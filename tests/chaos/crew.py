@@ -70,16 +70,14 @@ class Gatherer:
 
 
 async def harm(stage: Stage, process: Process, kind: Kind, role: str) -> bool:
-    """Kill or stop one process; whether it was there."""
-    if kind is Kind.KILL:
-        if process.kill():
-            stage.journal.fault(kind, role)
-            await process.end()
-            return True
-        return False
-    if not process.freeze():
+    """Kill or stop one process; whether it was there. If not, the next one is about to be started."""
+    if not (process.kill() if kind is Kind.KILL else process.freeze()):
+        await asyncio.sleep(0.05)
         return False
     stage.journal.fault(kind, role)
+    if kind is Kind.KILL:
+        await process.end()
+        return True
     await asyncio.sleep(STOP)
     process.thaw()
     return True

@@ -94,6 +94,7 @@ class Synthesizers:
         """The first is stopped as if dead; another is refused its folder, then works on a copy; then the first wakes up."""
         stage, first = self._stage, self._seat
         if not first.running.freeze():
+            await asyncio.sleep(0.05)
             return False
         begun = stage.subscriber.released
         stage.journal.fault(Kind.TAKEOVER, SYNTHESIZER)

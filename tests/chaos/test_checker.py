@@ -1,0 +1,271 @@
+"""The checker finds nothing wrong with a study that went well, and finds whatever is changed in it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from streamproc.ports.connect import connect
+from streamproc.ports.log import Log, Offset
+from tests.chaos.checker import checks, violations
+from tests.chaos.evidence import Evidence, Record
+from tests.chaos.mail import letters
+from tests.chaos.model import home
+from tests.chaos.secret_checks import chance_of_noise
+from tests.chaos.study import ID_MARK, RELEASES, SYMBOL_MARK, ChaosStudy
+from tests.stream.programs import call
+
+STUDY = ChaosStudy(seed=7, reports=800, horizon=4)
+
+Change = Callable[[Evidence], Evidence]
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    """A whole study without any fault: half of the people by the command, half by hand with all kinds of bad reports."""
+    folder = tmp_path_factory.mktemp("study")
+    file, panel, half = folder / "study.toml", folder / "panel.csv", len(STUDY.people) // 2
+    file.write_text(STUDY.text("embedded:log"))
+    STUDY.write_panel(panel, range(half, len(STUDY.people)))
+    assert call("init", file).code == 0
+    for period in range(1, STUDY.horizon + 1):
+        asyncio.run(_send(folder, range(half), period))
+        assert call("send", file, panel, "--period", period, "--close").code == 0
+    assert call("run", file, "--until-done").code == 0
+    told = {
+        (individual, period): symbol
+        for person, individual in enumerate(STUDY.people)
+        for period in range(1, STUDY.horizon + 1)
+        if (symbol := STUDY.symbol(person, period)) is not None
+    }
+    found = asyncio.run(_read(folder))
+    along = {"ledger": found.ledger, **found.synthetic}
+    return replace(
+        found,
+        acknowledged=told,
+        marks=(ID_MARK, SYMBOL_MARK),
+        output={"gatherer-1": "tallied partition=1 period=1"},
+        statuses=[(0, 0), (2, 1), (4, 4)],
+        seen_along={name: {record.offset: record.value for record in topic} for name, topic in along.items()},
+        watched=[_lines(found), _lines(found)[:3], []],
+    )
+
+
+async def _send(folder: Path, people: range, period: int) -> None:
+    true, ignored = letters(STUDY, people, period)
+    async with connect("embedded:log", folder=folder) as log:
+        for letter in (*true, *ignored):
+            partition = letter.partition if letter.partition >= 0 else home(letter.key.decode(), STUDY.partitions)
+            await log.append(f"{STUDY.name}.reports", partition, letter.value, letter.key)
+
+
+async def _read(folder: Path) -> Evidence:
+    async with connect("embedded:log", folder=folder) as log:
+        public = {"ledger": "ledger", **{release: f"synthetic.{release}" for release in RELEASES}}
+        committed = {name: await _records(log, topic) for name, topic in public.items()}
+        everything = {name: await _records(log, topic, committed=False) for name, topic in public.items()}
+        return Evidence(
+            reports=[await _records(log, "reports", partition) for partition in range(STUDY.partitions)],
+            control=await _records(log, "control"),
+            tallies=await _records(log, "tallies"),
+            rejects=await _records(log, "rejects"),
+            ledger=committed.pop("ledger"),
+            synthetic=committed,
+            ledger_uncommitted=everything.pop("ledger"),
+            synthetic_uncommitted=everything,
+        )
+
+
+async def _records(log: Log, name: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
+    topic = f"{STUDY.name}.{name}"
+    end = await log.end_offset(topic, partition)
+    reader = await log.reader(topic, partition, Offset(0), committed=committed)
+    found: list[Record] = []
+    while reader.position < end:
+        found += [Record(record.offset, record.value or b"") for record in await reader.read(timeout=0.5)]
+    return found
+
+
+def _lines(evidence: Evidence) -> list[tuple[str, int, str]]:
+    return [
+        (name, period, digest.hex())
+        for record in evidence.periods
+        for name in RELEASES
+        for period, digest in record["releases"][name]["columns"]
+    ]
+
+
+def test_a_study_without_faults_is_found_in_order(evidence: Evidence) -> None:
+    found = violations(evidence)
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert found.keys() == checks(evidence).keys()
+    assert chance_of_noise(evidence) < 1e-9
+
+
+def test_a_digest_that_was_announced_and_taken_back_is_forgiven_only_where_two_were_at_work(evidence: Evidence) -> None:
+    intent = next(record for record in evidence.ledger if record.fields["type"] == "intent" and record.fields["period"] == 3)
+    two = _with(evidence.ledger_uncommitted, _changed(intent, digest=bytes(32)))
+    changed = replace(evidence, ledger_uncommitted=two)
+
+    assert list(checks(changed)[DRAW]())
+    assert not list(checks(replace(changed, duels=frozenset({3})))[DRAW]())
+
+
+# changes
+
+
+def _changed(record: Record, **fields: Any) -> Record:
+    return Record(record.offset, msgpack.packb(record.fields | fields))
+
+
+def _with(topic: Sequence[Record], *more: Record) -> list[Record]:
+    last = max((record.offset for record in topic), default=0)
+    return [*topic, *(Record(last + 1 + number, record.value) for number, record in enumerate(more))]
+
+
+def _replaced(topic: Sequence[Record], place: int, record: Record) -> list[Record]:
+    return [*topic[:place], record, *topic[place + 1 :]]
+
+
+def in_ledger(kind: str, place: int, change: Callable[[Record], Record | None]) -> Change:
+    """Change, or leave out, one of the ledger's records of a kind."""
+
+    def apply(evidence: Evidence) -> Evidence:
+        at = [number for number, record in enumerate(evidence.ledger) if record.fields["type"] == kind][place]
+        new = change(evidence.ledger[at])
+        ledger = [*evidence.ledger[:at], *([] if new is None else [new]), *evidence.ledger[at + 1 :]]
+        return replace(evidence, ledger=ledger)
+
+    return apply
+
+
+def in_release(name: str, change: Callable[[Sequence[Record]], Sequence[Record]]) -> Change:
+    return lambda evidence: replace(evidence, synthetic={**evidence.synthetic, name: change(evidence.synthetic[name])})
+
+
+def flip(record: Record) -> Record:
+    """One row's symbol becomes another."""
+    data = bytearray(record.fields["data"])
+    data[0] ^= 0x40
+    return _changed(record, data=bytes(data))
+
+
+def spend(factor: float) -> Callable[[Record], Record]:
+    def change(record: Record) -> Record:
+        releases = record.fields["releases"]
+        releases["ever"]["rho_spent"] *= factor
+        return _changed(record, releases=releases)
+
+    return change
+
+
+def uncommitted(name: str) -> Change:
+    """Somebody saw another version of a release's last chunk."""
+
+    def apply(evidence: Evidence) -> Evidence:
+        topic = evidence.synthetic_uncommitted[name]
+        seen = {**evidence.synthetic_uncommitted, name: _with(topic, flip(topic[-1]))}
+        return replace(evidence, synthetic_uncommitted=seen)
+
+    return apply
+
+
+def another_measurement(evidence: Evidence) -> Evidence:
+    chunk = next(record for record in evidence.ledger if record.fields["type"] == "measurement")
+    other = _changed(chunk, data=bytes(len(chunk.fields["data"])))
+    return replace(evidence, ledger_uncommitted=_with(evidence.ledger_uncommitted, other))
+
+
+def of_reject(change: Callable[[Evidence], Sequence[Record]]) -> Change:
+    return lambda evidence: replace(evidence, rejects=change(evidence))
+
+
+def counted_reject(evidence: Evidence) -> Sequence[Record]:
+    """The very first report of a partition counts."""
+    return _with(evidence.rejects, _changed(evidence.rejects[0], partition=0, offset=evidence.reports[0][0].offset))
+
+
+def another_count(evidence: Evidence) -> Evidence:
+    last = evidence.tallies[-1]
+    return replace(evidence, tallies=_with(evidence.tallies, _changed(last, counts=bytes(len(last.fields["counts"])))))
+
+
+COLUMNS, LEDGER = (
+    "2: every column comes once, in order, without a gap",
+    "2: the ledger has every period, announced and chained",
+)
+REJECTS, NAMED = "7: what does not count is rejected, and only that", "11: nobody is named"
+SAME, DRAW = "1: whoever reads a column, whenever, reads the same bytes", "3: one draw leaves, for uncommitted readers too"
+SPENT, EXACT = "4: the spending is the exact cost, within the budget", "6: without noise the columns are the exact data"
+TALLIES, KEPT = "5: tallies are a function of the log and the cuts", "6: acknowledged reports count"
+
+CHANGES: list[tuple[str, str, Change]] = [
+    (SAME, "a record was other bytes before", lambda e: replace(e, seen_along={"ever": {2: b"x"}})),
+    (SAME, "a record that was seen is gone", lambda e: replace(e, seen_along={"ledger": {10**6: e.ledger[0].value}})),
+    (SAME, "watch showed another digest", lambda e: replace(e, watched=[[("ever", 1, "00")]])),
+    (SAME, "watch left a column out", lambda e: replace(e, watched=[_lines(e)[2:]])),
+    ("1: every column is the one in the ledger", "a bit", in_release("ever", lambda t: [*t[:-1], flip(t[-1])])),
+    (COLUMNS, "a column comes twice", in_release("recent", lambda t: [*t, t[-1]])),
+    (COLUMNS, "a column is missing", in_release("recent", lambda t: [*t[:2], *t[3:]])),
+    (COLUMNS, "two columns are swapped", in_release("recent", lambda t: [*t[:2], t[3], t[2], *t[4:]])),
+    (COLUMNS, "the last column is missing", in_release("ever", lambda t: t[:-1])),
+    (COLUMNS, "a second contract", in_release("ever", lambda t: [t[0], t[0], *t[1:]])),
+    (LEDGER, "a period is missing", in_ledger("period", 1, lambda record: None)),
+    (LEDGER, "the last period is missing", in_ledger("period", -1, lambda record: None)),
+    (LEDGER, "never announced", in_ledger("intent", 2, lambda record: None)),
+    (LEDGER, "announced otherwise", in_ledger("intent", 2, lambda record: _changed(record, digest=bytes(32)))),
+    (LEDGER, "not chained", in_ledger("period", 1, lambda record: _changed(record, previous=bytes(32)))),
+    (LEDGER, "other measurements", in_ledger("measurement", 1, lambda r: _changed(r, data=bytes(len(r.fields["data"]))))),
+    (LEDGER, "a draw was given up", in_ledger("period", 1, lambda record: _changed(record, abandoned=[bytes(32)]))),
+    (DRAW, "another column was seen", uncommitted("ever")),
+    (DRAW, "another window column was seen", uncommitted("recent")),
+    (DRAW, "another measurement was seen", another_measurement),
+    (SPENT, "less than the draws cost", in_ledger("period", 2, spend(0.999))),
+    (SPENT, "more than the draws cost", in_ledger("period", 2, spend(1.001))),
+    (SPENT, "more than the budget", in_ledger("period", -1, spend(2.0))),
+    (SPENT, "another total", in_ledger("period", 1, lambda record: _changed(record, rho_spent=1.0))),
+    (TALLIES, "another count", another_count),
+    (TALLIES, "a tally is missing", lambda e: replace(e, tallies=e.tallies[1:])),
+    (TALLIES, "other people", lambda e: replace(e, tallies=_replaced(e.tallies, 3, _changed(e.tallies[3], people=1)))),
+    (TALLIES, "a report is gone from the log", lambda e: replace(e, reports=[e.reports[0][1:], *e.reports[1:]])),
+    (TALLIES, "a cut lies elsewhere", lambda e: replace(e, control=_moved(e))),
+    (EXACT, "one window is another", in_release("recent", lambda t: [*t[:-1], flip(t[-1])])),
+    (EXACT, "one more has had a one", in_release("ever", lambda t: [*t[:-1], flip(t[-1])])),
+    (EXACT, "another n", in_release("ever", lambda t: [_changed(t[0], n=1), *t[1:]])),
+    (KEPT, "nobody has heard of it", lambda e: replace(e, acknowledged={("idmark-lost", 1): f"{SYMBOL_MARK}-low"})),
+    (REJECTS, "one is missing", of_reject(lambda e: e.rejects[1:])),
+    (REJECTS, "one that counts", of_reject(counted_reject)),
+    (REJECTS, "says more", of_reject(lambda e: _with(e.rejects, _changed(e.rejects[0], why="x")))),
+    ("8: the watermark never goes back", "it does", lambda e: replace(e, statuses=[(3, 2), (2, 2)])),
+    ("8: the watermark never goes back", "a release does", lambda e: replace(e, statuses=[(3, 2), (3, 1)])),
+    (NAMED, "an id in a log", lambda e: replace(e, output={"gatherer-1": f"rejected {e.marks[0]}-00001"})),
+    (NAMED, "a symbol in a log", lambda e: replace(e, output={"gatherer-1": f"unknown {SYMBOL_MARK}-none"})),
+    (NAMED, "a symbol in the rejects", of_reject(lambda e: _with(e.rejects, _changed(e.rejects[0], s=SYMBOL_MARK)))),
+    (NAMED, "an id in the ledger", lambda e: replace(e, ledger_uncommitted=[Record(0, ID_MARK.encode())])),
+    ("no process met a bug", "a traceback", lambda e: replace(e, output={"x": "Traceback (most recent call last):\nBad"})),
+]  # fmt: skip
+
+
+def _moved(evidence: Evidence) -> Sequence[Record]:
+    at = next(number for number, record in enumerate(evidence.control) if record.fields.get("period") == 1)
+    cut = evidence.control[at]
+    return _replaced(evidence.control, at, _changed(cut, ends=[0, *cut.fields["ends"][1:]]))
+
+
+@pytest.mark.parametrize(("invariant", "change"), [(i, c) for i, _, c in CHANGES], ids=[f"{i}: {n}" for i, n, _ in CHANGES])
+def test_what_is_changed_is_found(evidence: Evidence, invariant: str, change: Change) -> None:
+    assert list(checks(change(evidence))[invariant]())
+
+
+def test_every_invariant_has_a_change_that_breaks_it(evidence: Evidence) -> None:
+    assert {invariant for invariant, _, _ in CHANGES} == checks(evidence).keys()
+
+
+def test_what_cannot_be_read_is_a_violation_too(evidence: Evidence) -> None:
+    assert any("cannot be judged" in line for lines in violations(replace(evidence, ledger=[])).values() for line in lines)

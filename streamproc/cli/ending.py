@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -21,7 +22,7 @@ _PACKAGE = Path(__file__).parents[1]
 def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     """Run `command` with the arguments of this process, and exit.
 
-    With STREAMPROC_DEBUG=1 an error that is a bug shows its traceback instead of a line.
+    With STREAMPROC_DEBUG=1 an error that is a bug shows its traceback as well.
     """
     signal.signal(signal.SIGTERM, _terminated)
     try:
@@ -39,9 +40,9 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     except BrokenPipeError:
         code = _reader_is_gone()
     except (Exception, asyncio.CancelledError) as error:
-        if os.environ.get("STREAMPROC_DEBUG") == "1":
-            raise
         code = 1
+        if os.environ.get("STREAMPROC_DEBUG") == "1":
+            sys.stderr.writelines(_traceback(error))
         _complain(_unexpected(error))
     sys.exit(code)
 
@@ -70,6 +71,8 @@ def _reader_is_gone() -> int:
 
 def _unexpected(error: BaseException) -> str:
     """Where it happened, but not what the exception says: that may quote somebody's data."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError) and error.strerror:
@@ -77,3 +80,17 @@ def _unexpected(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE in Path(frame.filename).parents]
     where = f" in {Path(frames[-1].filename).relative_to(_PACKAGE.parent)}, line {frames[-1].lineno}" if frames else ""
     return f"this is a bug ({type(error).__name__}{where}): please report it with what STREAMPROC_DEBUG=1 shows"
+
+
+def _traceback(error: BaseException) -> Iterator[str]:
+    """Where it happened and what led there, line by line, but not what the exceptions say."""
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if earlier is not None:
+        yield from _traceback(earlier)
+        yield "which led to:\n"
+    yield "Traceback (most recent call last):\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield f"{type(error).__name__}: (left out, it may quote somebody's data)\n"
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _traceback(each)

@@ -139,16 +139,21 @@ def test_a_bug_is_one_line_that_quotes_nobody(
     assert "person-7" not in said
 
 
-def test_a_bug_shows_its_traceback_to_who_asks_for_it(
-    study: Path, panel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_bug_shows_its_traceback_to_who_asks_for_it_but_still_quotes_nobody(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STREAMPROC_DEBUG", "1")
     monkeypatch.setattr(replay_module, "tallies_of", broken)
-    monkeypatch.setattr(sys, "argv", ["streamproc", "replay", str(study), str(panel), "--out", str(tmp_path / "out")])
-    from streamproc.cli import app
+    ended = streamproc("replay", study, panel, "--out", tmp_path / "out")
 
-    with pytest.raises(RuntimeError, match="person-7"):
-        app.main()
+    assert ended.code == 1
+    first, *frames, kind, line = ended.complaint.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert any(frame.endswith("in broken") for frame in frames)
+    assert kind.startswith("RuntimeError: (left out")
+    assert line.startswith("streamproc: this is a bug (RuntimeError in streamproc/cli/replay.py, line ")
+    # It stands in the code that is shown, not in what the exception says.
+    assert ended.complaint.count("person-7") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,244 @@
+"""The life of one study with everything that goes wrong in it, and all that anybody gets to see on the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgpack
+
+from tests.secrets import loud, planted
+from tests.stream.altered import DEAD
+from tests.stream.mail import Letter, home, post, report
+from tests.stream.places import Place, Symbols
+from tests.stream.programs import PATIENCE, Ended, Program
+
+SEED = 5
+"""Fixes the noise, so that whether a released count happens to be the exact one does not depend on the day."""
+
+LISTEN = ("--public", "127.0.0.1:0", "--operator", "127.0.0.1:0")
+
+PAGES = (
+    "/", "/api/v1/", "/api/v1/status", "/api/v1/ledger", "/api/v1/records/ledger", "/api/v1/records/synthetic/recent",
+    "/api/v1/bins?release=recent", "/api/v1/series?release=recent&query=symbol:SECRETSYMBOL",
+    "/api/v1/series?release=ever&query=atleast:1", "/api/v1/releases/recent.csv", "/api/v1/releases/ever.csv",
+)  # fmt: skip
+
+
+@dataclass
+class Seen:
+    """All of it, by where it was seen."""
+
+    symbols: Symbols
+    processes: dict[str, Program] = field(default_factory=dict)
+    commands: dict[str, Ended] = field(default_factory=dict)
+    public: dict[str, str] = field(default_factory=dict)
+    """What the public listeners answer, and commands that read only what is public."""
+    operator: dict[str, str] = field(default_factory=dict)
+    pulled: Path = Path()
+
+
+class Story:
+    """Told once; the tests look at what was seen."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.seen = Seen(planted.histories())
+        self.panel = planted.write_panel(place.folder / "panel.csv", self.seen.symbols)
+
+    def tell(self) -> Seen:
+        self._spoilt_panels()
+        self._first_period()
+        self._second_period_with_a_death_and_refused_starts()
+        self._last_period()
+        self._what_everybody_may_ask()
+        return self.seen
+
+    # what happens
+
+    def _spoilt_panels(self) -> None:
+        """Files that `send` cannot use, each of which has somebody's secret at the place that is wrong."""
+        lines = self.panel.read_text().splitlines()[:50]
+        somebody = lines[7].split(",")[0]
+        spoilt = {
+            "symbol": [*lines, "SECRET-ID-x,calm,SECRETSTRANGE,rest"],
+            "twice": [*lines, f"{somebody},calm,calm,calm"],
+            "no id": [*lines, ",SECRETSYMBOL,calm,calm"],
+            "too many cells": [*lines, "SECRET-ID-x,calm,calm,calm,SECRETSTRANGE"],
+            "a quote": [*lines, '"SECRET-ID-x,calm,calm'],
+            "no header": lines[1:],
+            "too few people": lines,
+        }
+        path = self.place.folder / "spoilt.csv"
+        for name, content in spoilt.items():
+            path.write_text("\n".join(content) + "\n")
+            self._command(f"send {name}", "send", path, code=2)
+        path.write_bytes(self.panel.read_bytes()[:1000] + b"SECRET-ID-\xff\xfe,calm,calm,calm\n")
+        self._command("send bytes", "send", path, code=2)
+
+    def _first_period(self) -> None:
+        gatherer = self._start("gatherer, plain", "gather", "--debug", *LISTEN)
+        synthesizer = self._start("synthesizer, JSON", "synthesize", "--debug", "--log-json", "--seed", SEED, *LISTEN)
+        for program in (gatherer, synthesizer):
+            while fetch(self._addresses(program)[0], "/readyz") != "ready\n":
+                time.sleep(0.1)
+        before = self._listeners("before", gatherer, synthesizer)
+        self._start("send", "send", self.panel, "--period", 1, "--packed").done()
+        post(self.place, broken_letters(self.place, 1))
+        self._wait_for_reports(gatherer)
+        after = self._listeners("before", gatherer, synthesizer)
+        assert after == before, "what everybody sees does not depend on reports"
+        self._start("close", "close", "--period", 1, "--wait").done()
+        self._listeners("after 1", gatherer, synthesizer)
+        gatherer.kill()
+        synthesizer.kill()
+
+    def _second_period_with_a_death_and_refused_starts(self) -> None:
+        place = self.place
+        self.gatherer = self._start("gatherer, JSON", "gather", "--debug", "--log-json", *LISTEN)
+        post(place, broken_letters(place, 2))
+        self._command("send 2", "send", self.panel, "--period", 2, "--packed", "--close")
+        doomed = place.start_altered("after-persist", "synthesize", "--debug", "--seed", str(SEED))
+        self.seen.processes["doomed"] = doomed
+        assert doomed.end().code == DEAD
+        kept = (place.state / "synthesizer.state").read_bytes()
+        for name, content in (("flipped", kept[:-9] + b"?" + kept[-8:]), ("text", b"SECRET-ID-00007")):
+            (place.state / "synthesizer.state").write_bytes(content)
+            self._refused(f"state {name}", "synthesize", "--log-json", "--seed", SEED)
+        (place.state / "synthesizer.state").write_bytes(kept)
+        self._refused("unseeded", "synthesize", "--debug")
+        other = replace(place, recipe=replace(place.recipe, horizon=4))
+        other.write_study()
+        self._refused("other study", "gather", "--debug")
+        place.write_study()
+        copied = place.folder / "copied"
+        shutil.copytree(place.state, copied)
+        checkpoint = next(copied.glob("gather-*.state"))
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+        partition = checkpoint.stem.removeprefix("gather-")
+        self._refused("checkpoint", "gather", "--debug", "--state", copied, "--partition", partition)
+
+    def _last_period(self) -> None:
+        synthesizer = self._start("synthesizer, plain", "synthesize", "--debug", "--seed", SEED, *LISTEN)
+        synthesizer.says("going on after what is released")
+        post(self.place, broken_letters(self.place, 3))
+        self._listeners("after 2", self.gatherer, synthesizer)
+        self._pages(synthesizer)
+        second = self._start("second synthesizer", "synthesize", "--debug", "--seed", SEED)
+        assert second.end().code == 3
+        self._command("send 3", "send", self.panel, "--period", 3, "--packed", "--close")
+        synthesizer.done()
+        self.gatherer.done()
+
+    def _what_everybody_may_ask(self) -> None:
+        pulled = self.place.folder / "pulled"
+        asked: dict[str, Sequence[object]] = {
+            "status": ["status"],
+            "status --json": ["status", "--json"],
+            "watch": ["watch"],
+            "watch --json": ["watch", "--json"],
+            "verify": ["verify"],
+            "pull": ["pull", "--out", pulled],
+            "plan": ["plan"],
+            "plan --json": ["plan", "--json"],
+        }
+        for name, (command, *arguments) in asked.items():
+            ended = self._command(name, str(command), *arguments)
+            self.seen.public[name] = ended.out + ended.complaint
+        self._command("close again", "close", "--period", 2)
+        self._command("init", "init", "--print")
+        self._command("late", "send", self.panel, "--period", 3, "--packed", code=None)
+        self.seen.pulled = pulled
+
+    # how
+
+    def _start(self, name: str, *arguments: object) -> Program:
+        command, *rest = arguments
+        program = self.place.programs.start(
+            command, self.place.file, *rest, module=loud.__name__, environ={**self.place.environ, **loud.ENVIRON}
+        )
+        self.seen.processes[name] = program
+        return program
+
+    def _refused(self, name: str, *arguments: object) -> None:
+        assert self._start(f"refused: {name}", *arguments).end().code == 3, name
+
+    def _command(self, name: str, command: str, *arguments: object, code: int | None = 0) -> Ended:
+        ended = self.place.call(command, *arguments)
+        assert code is None or ended.code == code, (name, ended)
+        self.seen.commands[name] = ended
+        return ended
+
+    def _listeners(self, when: str, *programs: Program) -> list[str]:
+        """What the listeners of each show; answers with what the public ones do."""
+        public = []
+        for number, program in enumerate(programs):
+            addresses = self._addresses(program)
+            for path in ("/metrics", "/readyz", "/nowhere"):
+                public.append(fetch(addresses[0], path))
+                self.seen.public[f"{number} {when} {path}"] = public[-1]
+                self.seen.operator[f"{number} {when} {path}"] = fetch(addresses[1], path)
+        return public
+
+    def _pages(self, program: Program) -> None:
+        for path in PAGES:
+            self.seen.public[path] = fetch(self._addresses(program)[0], path)
+
+    def _wait_for_reports(self, gatherer: Program) -> None:
+        """All records of the first period are read, broken ones too."""
+        address = self._addresses(gatherer)[1]
+        while not _read_up(fetch(address, "/metrics")):
+            assert gatherer.runs
+            time.sleep(0.1)
+
+    def _addresses(self, program: Program) -> list[str]:
+        lines = [program.says("listening", times) for times in (1, 2)]
+        return [json.loads(line)["address"] if line.startswith("{") else line.rpartition("address=")[2] for line in lines]
+
+
+def broken_letters(place: Place, period: int) -> list[Letter]:
+    """Reports that do not count, for every reason there is."""
+    rows = range(100 * period, 100 * period + 20)
+    partitions = place.recipe.partitions
+    letters = []
+    for row in rows:
+        name = planted.individual(row)
+        away = (home(name, partitions) + 1) % partitions
+        letters += [
+            report(name, period, "SECRETSYMBOL"),
+            report(name, period, "SECRETSTRANGE"),
+            report(name, 99, "SECRETSYMBOL"),
+            report(name, period, "SECRETSYMBOL", astray=away),
+            report(f"SECRET-STRANGER-{row}", max(period, 2), "SECRETSYMBOL"),
+            Letter(away, name.encode(), name.encode()),
+            Letter(away, name.encode(), msgpack.packb({"v": 1, "id": name, "t": "SECRETSTRANGE", "s": name})),
+            Letter(away, None, msgpack.packb({"v": 9, "id": name, "t": period, "s": "SECRETSYMBOL"})),
+            Letter(away, None, msgpack.packb([name] * 3)),
+        ]
+        if period > 1:
+            letters.append(report(name, period - 1, "SECRETSYMBOL"))
+    return letters
+
+
+def fetch(address: str, path: str) -> str:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE) as answer:
+            return str(answer.read().decode("utf-8", "surrogateescape"))
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"{error.code} {error.read().decode()}"
+
+
+def _read_up(shown: str) -> bool:
+    """Whether a gatherer has read all of both partitions, and come to those that it rejects."""
+    values = {
+        name: [line.rpartition(" ")[2] for line in shown.splitlines() if line.startswith(f"{name}{{")]
+        for name in ("streamproc_lag_records", "streamproc_rejects_total")
+    }
+    return values["streamproc_lag_records"] == ["0.0"] * 2 and set(values["streamproc_rejects_total"]) > {"0.0"}

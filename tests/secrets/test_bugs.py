@@ -1,0 +1,30 @@
+"""A bug says where it is, to whoever asks in full; never what it stumbled over."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.secrets.planted import marks_in
+from tests.stream.conftest import NewPlace
+from tests.stream.mail import post, report
+
+
+@pytest.mark.parametrize("debug", ["", "1"], ids=["in a line", "in full"])
+def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(new_place: NewPlace, debug: str) -> None:
+    place = new_place("embedded", partitions=1, people=3)
+    place.do("init")
+    place.start("synthesize")
+    post(place, [report("SECRET-ID-1", 1, "1")])
+
+    ended = place.programs.start(
+        "gather", place.file, module="tests.secrets.faulty", environ={"STREAMPROC_DEBUG": debug}
+    ).end()
+
+    assert ended.code == 1
+    assert "ValueError" in ended.complaint
+    assert marks_in(ended.complaint) == set()
+    if debug:
+        for told in ("KeyError", "Traceback", "in ingest", 'raise ValueError(f"cannot use {quoted}")'):
+            assert told in ended.complaint
+    else:
+        assert len(ended.complaint.splitlines()) == 1

@@ -155,6 +155,10 @@ async def _play(weather: Fated, journal: Journal) -> None:
     await asyncio.gather(*roles, return_exceptions=True)
     if late or world.records.released() < world.study.horizon:
         journal.violated(9, f"{world.records.released()} of 2 periods are released, {len(late)} roles go on")
+    # The disk keeps what it was told to sync, so nothing is ever lost that a steward would have to pay for.
+    for kind in ("restore", "restore that accepts the cost"):
+        if journal.faults[kind]:
+            journal.violated(9, f"after crashes alone the synthesizer needed a {kind}")
     check_everything(world, sights, nobody=operator.nobody)
 
 

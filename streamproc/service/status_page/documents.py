@@ -91,10 +91,14 @@ def _release(study: Study, release: Release, rho: Rho, shown: Shown) -> dict[str
         "clamped_periods": sorted(clamped)[-MOST_MARKS:],
         "bins": len(study.alphabet) ** release.k if isinstance(release, WindowRelease) else study.horizon,
         "padding": _padding(history) if history and history.counts and window else None,
-        "questions": [{"query": asked.name, "label": asked.label} for asked in examples(history.contract)]
-        if history
-        else [],
+        "questions": _questions(history) if history else [],
     }
+
+
+def _questions(history: History) -> list[dict[str, Any]]:
+    """Those of the usual ones that have an answer by now."""
+    asked = [one for one in examples(history.contract) if one.first <= history.period]
+    return [{"query": one.name, "label": one.label} for one in asked]
 
 
 def _padding(history: History) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel.accuracy import window_stderr
 from streamproc.panel.query import AtLeast, LastSymbols, count_of, exactly
-from streamproc.privacy.quantities import FloatArray, Period
+from streamproc.privacy.quantities import FloatArray, IntArray, Period
 from streamproc.study import bin_labels
 from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
 
@@ -37,13 +37,14 @@ class WindowQuestion:
         """The first period at which it can be asked."""
         return self.query.width
 
-    def weights(self, period: int) -> FloatArray:
-        """A 1 for each bin that says yes; the same from period `k` on."""
-        return _weights(self, min(period, self.contract.mechanism.k))
+    def codes(self, period: int) -> IntArray:
+        """The bins that say yes; the same from period `k` on."""
+        return _codes(self, min(period, self.contract.mechanism.k))
 
     def stderr(self, period: int) -> float:
         """In people. What rounding adds settles after `k` more periods, so there are at most `2 k` different ones."""
-        return _stderr(self, min(period, 2 * self.contract.mechanism.k))
+        settled = min(period, 2 * self.contract.mechanism.k)
+        return _bin_stderr(self.contract, settled) if self.name.startswith("bin:") else _stderr(self, settled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +58,8 @@ class CountQuestion:
 
     @property
     def first(self) -> int:
-        """At period 1 everybody who could have `b` ones is known: nobody, if `b > 1`."""
-        return 1
+        """Before period `b` nobody can have so many."""
+        return self.query.b
 
 
 Question = WindowQuestion | CountQuestion
@@ -79,12 +80,12 @@ def question(contract: Contract, name: str) -> Question:
             return WindowQuestion(contract, name, _window_in_words(symbols), exactly(*symbols))
     elif rest in contract.alphabet:
         if kind == "symbol":
-            return WindowQuestion(contract, name, f"{rest} in the newest period", exactly(rest))
+            return WindowQuestion(contract, name, f"{quoted(rest)} in the newest period", exactly(rest))
         if kind == "ever":
-            label = f"{rest} at least once in the last {k} periods"
+            label = f"{quoted(rest)} at least once in the last {k} periods"
             return WindowQuestion(contract, name, label, count_of({rest}, at_least=1, of=k))
         if kind == "always":
-            label = f"{rest} in each of the last {k} periods"
+            label = f"{quoted(rest)} in each of the last {k} periods"
             return WindowQuestion(contract, name, label, count_of({rest}, at_least=k, of=k))
     raise UnsupportedQuery(f"query: release {contract.name} answers bin:, symbol:, ever: and always: of its symbols")
 
@@ -117,24 +118,39 @@ def _labels(alphabet: tuple[str, ...], k: int) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _weights(asked: WindowQuestion, period: int) -> FloatArray:
+def _codes(asked: WindowQuestion, period: int) -> IntArray:
     if asked.name.startswith("bin:"):
-        # One bin of 65,536 is found by its code, without a look at the others.
-        weights = np.zeros(asked.contract.mechanism.bins)
-        weights[labels(asked.contract).index(asked.name.removeprefix("bin:"))] = 1.0
-        return weights
-    return asked.query.weights(asked.contract, period)
+        # One bin of 65,536 is found without a look at what the others say.
+        return np.array([labels(asked.contract).index(asked.name.removeprefix("bin:"))])
+    return np.flatnonzero(asked.query.weights(asked.contract, period))
 
 
 @lru_cache(maxsize=1024)
 def _stderr(asked: WindowQuestion, period: int) -> float:
-    return window_stderr(asked.contract.mechanism, asked.weights(period), Period(period))
+    return window_stderr(asked.contract.mechanism, _weights(asked.contract, asked.codes(period)), Period(period))
+
+
+@lru_cache(maxsize=1024)
+def _bin_stderr(contract: WindowContract, period: int) -> float:
+    """The same for every bin, by symmetry."""
+    return window_stderr(contract.mechanism, _weights(contract, np.array([0])), Period(period))
+
+
+def _weights(contract: WindowContract, codes: IntArray) -> FloatArray:
+    weights = np.zeros(contract.mechanism.bins)
+    weights[codes] = 1.0
+    return weights
+
+
+def quoted(symbol: str) -> str:
+    """So that it is not taken for a number or a word of the sentence."""
+    return f"“{symbol}”"
 
 
 def _window_in_words(symbols: list[str]) -> str:
-    return " then ".join(symbols) if len(symbols) > 1 else f"{symbols[0]} in the newest period"
+    return ", then ".join(map(quoted, symbols)) if len(symbols) > 1 else f"{quoted(symbols[0])} in the newest period"
 
 
 def _at_least(contract: CumulativeContract, b: int) -> str:
-    event = " or ".join(contract.event)
+    event = " or ".join(map(quoted, contract.event))
     return f"{event} in at least {b} {'period' if b == 1 else 'periods'} so far"

@@ -55,13 +55,11 @@ def _in_people(history: History, asked: Question, period: int) -> tuple[float, f
     """The value, what its interval is centred on, and the standard error."""
     counts = history.counts_at(period)
     if isinstance(asked, WindowQuestion):
-        weights = asked.weights(period)
-        value = float(weights @ counts) - asked.contract.n_pad * float(weights.sum())
+        codes = asked.codes(period)
+        value = float(counts[codes].sum() - asked.contract.n_pad * len(codes))
         return value, value, asked.stderr(period)
     assert isinstance(asked, CountQuestion)
     b = asked.query.b
-    if b > period:
-        return 0.0, 0.0, 0.0
     # A released count is a ratchet: the interval is around the estimate before it was clamped.
     centre = float(history.unclamped[period - 1][b - 1])
     return float(counts[b - 1]), centre, asked.contract.mechanism.variance(b, Period(period)) ** 0.5

@@ -8,7 +8,8 @@ import { interval, percent, plural, whole } from "/static/words.js";
 const MOST_SMALL = 12;
 
 let status = null;
-let release = null; // the name of the chosen one
+let release = null; // the name of the one that is shown
+let wanted = null; // the one the reader chose, if any
 let query = null;
 let period = null; // null follows the newest
 let series = null;
@@ -25,7 +26,7 @@ export async function showAnswers(newest) {
     return;
   }
   if (!at("question")) at("answers-body").replaceChildren(...frame());
-  chooseRelease(ready.find((candidate) => candidate.name === release) ?? ready[0], ready);
+  chooseRelease(ready.find((candidate) => candidate.name === wanted) ?? ready[0], ready);
   await Promise.all([showSeries(), showBins()]);
 }
 
@@ -44,7 +45,7 @@ function frame() {
   box.addEventListener("pointermove", point);
   box.addEventListener("pointerdown", point);
   return [
-    h("div", { class: "controls" }, h("fieldset", { class: "choice", id: "release-choice" }), h("label", { class: "field" }, h("span", {}, "Question"), h("select", { id: "question", onchange: (event) => ask_(event.target.value) }))),
+    h("div", { class: "controls" }, h("fieldset", { class: "choice", id: "release-choice" }), h("label", { class: "field" }, h("span", {}, "Question"), h("select", { id: "question", onchange: (event) => chooseQuery(event.target.value) }))),
     h(
       "figure",
       { class: "card answer" },
@@ -53,7 +54,7 @@ function frame() {
       h("label", { class: "slider" }, h("span", {}, "Period"), h("input", { type: "range", id: "period", step: 1, oninput: (event) => choosePeriod(Number(event.target.value)) })),
       h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Answers by period", id: "answers-table" })),
     ),
-    h("div", { class: "bins-head" }, h("h3", { id: "bins-title" }), h("label", { class: "field" }, h("span", {}, "Find a bin"), h("input", { type: "search", id: "bin-search", autocomplete: "off", spellcheck: "false", oninput: search }))),
+    h("div", { class: "bins-head" }, h("h3", { id: "bins-title" }), h("label", { class: "field", id: "bin-field" }, h("span", {}, "Find a bin"), h("input", { type: "search", id: "bin-search", autocomplete: "off", spellcheck: "false", oninput: search }))),
     h("p", { class: "quiet-text", id: "bins-said", role: "status" }),
     h("div", { class: "bins", id: "bins" }),
   ];
@@ -74,12 +75,13 @@ function chooseRelease(chosen, ready) {
     at("release-choice").replaceChildren(h("legend", {}, "Release"), ...radios);
     at("release-choice").dataset.key = key;
   }
-  if (changed || !query) query = (chosen.kind === "window" ? chosen.questions[0] : chosen.questions[0]).query;
+  if (changed || !query) query = chosen.questions[0].query;
   if (changed) period = null;
   questions(chosen);
 }
 
 function other(chosen, ready) {
+  wanted = chosen.name;
   chooseRelease(chosen, ready);
   at("bin-search").value = "";
   showSeries();
@@ -94,7 +96,7 @@ function questions(chosen) {
   select.value = query;
 }
 
-function ask_(next) {
+function chooseQuery(next) {
   query = next;
   period = null;
   questions(current());
@@ -103,9 +105,9 @@ function ask_(next) {
 }
 
 async function showSeries() {
-  const wanted = query;
+  const [whose, what] = [release, query];
   const found = await ask("series", [["release", release], ["query", query]]);
-  if (wanted !== query) return; // another question was asked meanwhile
+  if (whose !== release || what !== query) return; // another question was asked meanwhile
   series = found.series[0];
   const slider = at("period");
   if (series.periods.length) [slider.min, slider.max] = [series.periods[0], series.periods.at(-1)];
@@ -164,6 +166,7 @@ async function showBins() {
   if (chosen.name !== release || text !== at("bin-search").value.trim()) return;
   at("bins-title").textContent = chosen.kind === "window" ? `Every bin: ${plural(chosen.k, "period")}, oldest first` : "At least so many periods";
   at("bins-said").textContent = said(found, text);
+  at("bin-field").hidden = found.total <= MOST_SMALL;
   at("bins").replaceChildren(...found.bins.map((bin, place) => small(bin, all[place])));
 }
 
@@ -173,13 +176,17 @@ function said(found, text) {
   return `${listed}. Each is drawn on a scale of its own; the band is the 95% interval.`;
 }
 
+function breakable(label) {
+  return label.split(/(?<=\|)/).flatMap((part) => [part, h("wbr")]);
+}
+
 function small(bin, one) {
   const half = (bin.high - bin.low) / 2;
   const box = h("span", { class: "drawing" });
   const made = h(
     "button",
-    { type: "button", class: "bin", "data-query": bin.query, "aria-pressed": String(bin.query === query), onclick: () => ask_(bin.query) },
-    h("span", { class: "bin-label" }, bin.query.startsWith("atleast:") ? `≥ ${bin.label}` : bin.label),
+    { type: "button", class: "bin", "data-query": bin.query, "aria-pressed": String(bin.query === query), onclick: () => chooseQuery(bin.query) },
+    h("span", { class: "bin-label" }, bin.query.startsWith("atleast:") ? `≥ ${bin.label}` : breakable(bin.label)),
     h("span", { class: "bin-value" }, percent(bin.value, half), h("small", {}, ` ± ${percent(half, half)}`)),
     box,
   );

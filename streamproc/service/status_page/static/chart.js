@@ -1,7 +1,7 @@
 // Charts drawn by hand: a line with its 95% band, the same in small, and bars of what is left.
 
 import { s } from "/static/elements.js";
-import { percent, whole } from "/static/words.js";
+import { axisPercent, whole } from "/static/words.js";
 
 const path = (points) => points.map(([x, y], place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
@@ -48,14 +48,16 @@ export function lineChart(series, horizon, width, chosen) {
   const [low, high] = range(series);
   const y = scaled(low, high, height - bottom, top);
   const marks = ticks(low, high, 5);
-  const half = marks.length > 1 ? (marks[1] - marks[0]) / 2 : 0.01;
+  const step = marks.length > 1 ? marks[1] - marks[0] : 0.1;
+  const decimals = Math.max(0, Math.ceil(-Math.log10(step * 100) - 1e-9) + (String(Math.round(step * 1e9)).startsWith("25") && step < 0.1 ? 1 : 0));
   const drawing = s("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" });
   for (const mark of marks) {
     drawing.append(
       s("line", { class: Math.abs(mark) < 1e-12 ? "zero" : "grid", x1: left, x2: width - right + 8, y1: y(mark), y2: y(mark) }),
-      s("text", { class: "tick", x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, percent(mark, half)),
+      s("text", { class: "tick", x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, axisPercent(mark, decimals)),
     );
   }
+  if (low > 0) drawing.append(s("text", { class: "tick", x: left + 8, y: height - bottom - 8 }, "This scale does not begin at 0."));
   const last = series.periods.at(-1);
   if (last < horizon) {
     const edge = x(last + 0.5);

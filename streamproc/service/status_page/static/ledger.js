@@ -110,8 +110,8 @@ function line(row) {
     h("th", { scope: "row" }, h("span", { class: "link", "aria-hidden": "true" }), whole(row.period), good ? unseen(", verified") : null),
     h("td", {}, h("code", { title: row.digest }, short(row.digest))),
     h("td", {}, h("code", { title: row.previous }, short(row.previous))),
-    h("td", { class: "number" }, cost(spent)),
-    h("td", { class: "number" }, cost(row.rho_spent)),
+    h("td", { class: "number" }, cost(spent, 4, true)),
+    h("td", { class: "number" }, cost(row.rho_spent, 4, true)),
     h("td", {}, came.join(", ") || "no column yet", row.abandoned.length ? h("strong", { class: "clamped-text" }, ` and ${plural(row.abandoned.length, "lost draw")}, paid for`) : null),
   );
 }

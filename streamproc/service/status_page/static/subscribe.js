@@ -3,9 +3,15 @@
 import { at, h } from "/static/elements.js";
 import { size } from "/static/words.js";
 
-const commands = (study) => `streamproc watch ${study}.toml            # a line per column, as they come
-streamproc pull ${study}.toml --out public # everything released so far, as files
-streamproc verify ${study}.toml           # the chain and every digest, recomputed`;
+function commands(study) {
+  const lines = [
+    [`streamproc watch ${study}.toml`, "a line per column, as they come"],
+    [`streamproc pull ${study}.toml --out public`, "everything released so far, as files"],
+    [`streamproc verify ${study}.toml`, "the chain and every digest, recomputed"],
+  ];
+  const widest = Math.max(...lines.map(([command]) => command.length));
+  return lines.map(([command, what]) => `${command.padEnd(widest)}  # ${what}`).join("\n");
+}
 
 const program = (study, release) => `import asyncio, streamproc
 from streamproc.ports.connect import connect

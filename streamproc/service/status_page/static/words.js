@@ -3,11 +3,15 @@
 export const whole = (number) => number.toLocaleString("en");
 
 // A cost to so many significant digits, never shown smaller than it is.
-export function cost(number, digits = 4) {
+export function cost(number, digits = 4, aligned = false) {
   if (number === 0) return "0";
   const scale = 10 ** (digits - 1 - Math.floor(Math.log10(number)));
   const up = Math.ceil(number * scale - 1e-6) / scale;
-  return up.toLocaleString("en", { maximumSignificantDigits: digits, useGrouping: false });
+  return up.toLocaleString("en", {
+    minimumSignificantDigits: aligned ? digits : 1,
+    maximumSignificantDigits: digits,
+    useGrouping: false,
+  });
 }
 
 // Decimals that an interval of this half-width, a share, leaves meaningful.
@@ -18,6 +22,10 @@ function decimals(half) {
 export function percent(share, half) {
   const text = (100 * share).toFixed(decimals(half));
   return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212")}%`;
+}
+
+export function axisPercent(share, decimals) {
+  return `${(100 * share).toFixed(decimals).replace(/^-(?=0\.?0*$)/, "").replace("-", "\u2212")}%`;
 }
 
 export function interval(low, high) {
@@ -51,6 +59,13 @@ export function instant(text) {
 export function chance(delta) {
   const inverse = Math.round(1 / delta);
   return Math.abs(inverse * delta - 1) < 1e-9 ? `1 in ${whole(inverse)}` : String(delta);
+}
+
+// 10⁻⁶ reads better than 0.000001.
+export function tiny(delta) {
+  const power = Math.round(Math.log10(delta));
+  if (Math.abs(10 ** power / delta - 1) > 1e-9 || power > -3) return String(delta);
+  return `10⁻${[...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 }
 
 export const short = (digest) => digest.slice(0, 12);

@@ -1,0 +1,75 @@
+"""The page in this process, without roles: over a log, or over a copy of what is public in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+
+from streamproc.ports.connect import connect
+from streamproc.ports.log import Log, TopicSettings
+from streamproc.ports.reading import everything
+from streamproc.service.listeners import Address, Listener
+from streamproc.service.status_page import StatusPage
+from streamproc.study import Study
+from streamproc.wire.topics import Topics
+
+
+class Asking:
+    """A client of one listener."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self.url = url
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
+        async with self._session.get(self.url + path, headers=headers) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+    async def plain(self, path: str) -> dict[str, Any]:
+        async with self._session.get(self.url + path) as answer:
+            assert answer.status == 200, await answer.text()
+            return dict(await answer.json())
+
+    async def status_when(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The status once the condition holds."""
+        async with asyncio.timeout(60):
+            while not condition(found := await self.plain("/api/v1/status")):
+                await asyncio.sleep(0.05)
+        return found
+
+
+@asynccontextmanager
+async def served(log: Log, study: Study) -> AsyncIterator[Asking]:
+    page = StatusPage(study)
+    listener = Listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True)
+    page.attach(listener.app)
+    address = await listener.start()
+    try:
+        async with page.following(log), aiohttp.ClientSession() as session:
+            yield Asking(session, f"http://{address.host}:{address.port}")
+    finally:
+        await listener.stop()
+
+
+Alter = Callable[[str, int, bytes], bytes]
+"""What becomes of a record, given its topic and its number there."""
+
+
+async def copy_public(log: Log, study: Study, folder: Path, alter: Alter = lambda topic, number, value: value) -> Log:
+    """Another log, to be entered, that has the public topics and no other."""
+    topics, copy = Topics(study.name), connect("embedded:copy", folder=folder)
+    async with copy as written:
+        for topic in [topics.ledger, *(topics.synthetic(release.name) for release in study.releases)]:
+            await written.create_topic(topic, TopicSettings(partitions=1))
+            number = 0
+            async for record in everything(log, topic):
+                assert record.value is not None
+                await written.append(topic, 0, alter(topic, number, record.value))
+                number += 1
+    return connect("embedded:copy", folder=folder)

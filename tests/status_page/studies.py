@@ -1,0 +1,74 @@
+"""Studies for the page to show: real processes on an embedded log, at a moment of their life."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.stream.places import Place, Symbols
+from tests.stream.programs import Program, Programs
+from tests.stream.recipes import Recipe
+
+ADDRESS = ("--public", "127.0.0.1:0")
+
+
+@dataclass(frozen=True)
+class PageRecipe(Recipe):
+    """A study file whose padding and names can be chosen too."""
+
+    releases: tuple[str, str] = ("recent", "ever")
+    beta: float = 0.05
+
+    def text(self, url: str) -> str:
+        window, count = self.releases
+        found = (
+            super().text(url).replace('name = "recent"', f'name = "{window}"').replace('name = "ever"', f'name = "{count}"')
+        )
+        return found.replace(f"k = {self.k}\n", f"k = {self.k}\nbeta = {self.beta}\n")
+
+
+class ShownStudy:
+    """A study, and the process that serves its page."""
+
+    def __init__(self, folder: Path, programs: Programs, recipe: PageRecipe) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.place = Place(folder, "embedded:log", recipe, programs)
+        self.place.write_study()
+        self._program: Program | None = None
+        self._address = "127.0.0.1:0"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._address}"
+
+    def serve(self, *arguments: object) -> Program:
+        """Start the roles; the second time at the same address."""
+        self._program = self.place.start("run", "--public", self._address, *arguments)
+        self._address = self._program.says("listening").rpartition("address=")[2]
+        return self._program
+
+    def kill(self) -> None:
+        assert self._program is not None
+        self._program.kill()
+
+    def release(self, panel: Path, first: int, last: int) -> None:
+        """Send and close periods, and wait for each to be released."""
+        for period in range(first, last + 1):
+            self.place.do("send", panel, "--period", period)
+            self.place.do("close", "--period", period, "--wait")
+
+
+def sticky(
+    alphabet: Sequence[str], people: int, horizon: int, *, stays: float, first: Sequence[float], seed: int
+) -> Symbols:
+    """Histories of people who mostly stay what they were."""
+    rng = np.random.default_rng(seed)
+    letters = np.array(list(alphabet), dtype=object)
+    symbols = rng.choice(letters, size=(people, horizon), p=list(first))
+    for period in range(1, horizon):
+        same = rng.random(people) < stays
+        symbols[same, period] = symbols[same, period - 1]
+    return symbols

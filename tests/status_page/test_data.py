@@ -1,0 +1,155 @@
+"""The page's data: public by construction, bounded, and as safe to show as HTTP headers can make it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamproc.cli.public import status_of
+from streamproc.ports.log import Offset
+from streamproc.service.deployment import Deployment
+from streamproc.service.public import PublicStudy
+from streamproc.service.status_page.answers import Crowded, Turnstile
+from streamproc.service.status_page.public_topics import PublicTopics
+from tests.status_page.serving import Asking, copy_public, served
+from tests.status_page.studies import ShownStudy
+
+DOCUMENTS = [
+    "/api/v1/status",
+    "/api/v1/series?release=recent&query=bin:01&query=symbol:1",
+    "/api/v1/series?release=ever&query=atleast:2",
+    "/api/v1/bins?release=recent",
+    "/api/v1/bins?release=ever",
+    "/api/v1/ledger",
+    "/api/v1/releases/recent.csv",
+]
+
+
+async def all_of(asking: Asking) -> dict[str, bytes]:
+    await asking.status_when(lambda status: status["released"] == 3 and status["releases"][0]["columns"] == 3)
+    return {path: (await asking.get(path))[2] for path in DOCUMENTS}
+
+
+async def test_a_log_that_has_only_the_public_topics_gives_the_same_answers(half_way: ShownStudy, tmp_path: Path) -> None:
+    study = half_way.place.study
+    async with half_way.place.connect() as log:
+        async with served(log, study) as asking:
+            beside_secrets = await all_of(asking)
+        async with await copy_public(log, study, tmp_path) as copy, served(copy, study) as asking:
+            assert await all_of(asking) == beside_secrets
+
+
+async def test_the_page_has_no_way_to_read_what_is_secret(half_way: ShownStudy) -> None:
+    topics = half_way.place.topics
+    async with half_way.place.connect() as log:
+        public = PublicTopics(log, half_way.place.study)
+        assert set(await public.topics()) == {topics.ledger, topics.synthetic("recent"), topics.synthetic("ever")}
+        for secret in (topics.reports, topics.control, topics.tallies, topics.rejects, "another-study.ledger"):
+            for ask in (public.start_offset, public.end_offset, public.stable_offset):
+                with pytest.raises(PermissionError):
+                    await ask(secret, 0)
+            with pytest.raises(PermissionError):
+                await public.reader(secret, 0, Offset(0))
+
+
+async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
+    deployment = Deployment.of(half_way.place.file)
+    async with half_way.place.connect() as log, served(log, deployment.study) as asking:
+        await all_of(asking)
+        found = await asking.plain("/api/v1/status")
+        public = PublicStudy(log, deployment.study)
+        await public.catch_up()
+        await public.close()
+    said = status_of(deployment, public, None)
+    for key in ("study", "n", "horizon", "released", "rho", "rho_spent", "epsilon_spent", "delta", "adjacency", "insecure"):
+        assert found[key] == said[key], key
+    for release in found["releases"]:
+        beside = said["releases"][release["name"]]
+        for key in ("n_star", "rho", "rho_spent", "clamped"):
+            assert release[key] == beside[key], (release["name"], key)
+    assert found["state"] == "running"
+
+
+async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:
+    topics = half_way.place.topics
+    values = await half_way.place._records(topics.ledger, 0, True)
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await all_of(asking)
+        code, headers, body = await asking.get("/api/v1/records/ledger?offset=0")
+        assert code == 200
+        rest = int(headers["Streamproc-Next"])
+        assert rest == int(headers["Streamproc-End"])
+        assert (await asking.get(f"/api/v1/records/ledger?offset={rest}"))[2] == b""
+    framed = [len(record.value or b"").to_bytes(4, "big") + (record.value or b"") for record in values]
+    assert body == b"".join(framed)
+
+
+async def test_a_changed_byte_is_said_and_the_page_lives_on(half_way: ShownStudy, tmp_path: Path) -> None:
+    study = half_way.place.study
+
+    def alter(topic: str, number: int, value: bytes) -> bytes:
+        return value[:-40] + bytes([value[-40] ^ 1]) + value[-39:] if topic.endswith(".ledger") and number == 6 else value
+
+    async with half_way.place.connect() as log:
+        altered = await copy_public(log, study, tmp_path, alter)
+    async with altered as copy, served(copy, study) as asking:
+        status = await asking.status_when(lambda status: status["problem"] is not None)
+        assert status["problem"].startswith("ledger record")
+        assert (await asking.get("/"))[0] == 200
+
+
+async def test_every_answer_keeps_the_browser_here_and_sets_no_cookie(half_way: ShownStudy) -> None:
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await all_of(asking)
+        for path in ["/", "/static/page.js", "/static/page.css", "/metrics", "/nowhere", "/static/nothing.js", *DOCUMENTS]:
+            _, headers, _ = await asking.get(path)
+            assert headers["Content-Security-Policy"].startswith("default-src 'self';"), path
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert "Set-Cookie" not in headers
+            assert "aiohttp" not in headers["Server"]
+
+
+async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> None:
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await all_of(asking)
+        for path in ["/", "/static/page.js", "/api/v1/status", "/api/v1/ledger"]:
+            _, headers, body = await asking.get(path)
+            assert (await asking.get(path, **{"If-None-Match": headers["ETag"]}))[0] == 304
+            assert (await asking.get(path, **{"If-None-Match": '"other"'}))[2] == body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/series?release=recent",
+        "/api/v1/series?release=recent" + "&query=symbol:1" * 17,
+        "/api/v1/series?release=recent&query=symbol:7",
+        "/api/v1/series?release=nobody&query=symbol:1",
+        "/api/v1/series?query=symbol:1",
+        "/api/v1/bins?release=recent&limit=101",
+        "/api/v1/bins?release=recent&limit=-1",
+        "/api/v1/ledger?limit=501",
+        "/api/v1/ledger?before=99999999999999999999",
+        "/api/v1/records/ledger?offset=one",
+        "/api/v1/records/synthetic/tallies?offset=0",
+        "/api/v1/releases/reports.csv",
+    ],
+)
+async def test_a_wrong_question_is_told_so_in_one_line(half_way: ShownStudy, path: str) -> None:
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await asking.status_when(lambda status: status["releases"][0]["columns"] == 3)
+        code, _, body = await asking.get(path)
+    assert code == 400
+    assert "\n" not in json.loads(body)["error"]
+
+
+async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
+    turnstile = Turnstile(inside=1, waiting=0)
+    async with turnstile.enter():
+        with pytest.raises(Crowded):
+            async with turnstile.enter():
+                pass
+    async with turnstile.enter():
+        pass

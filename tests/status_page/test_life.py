@@ -1,0 +1,61 @@
+"""The page over a study's life, never reloaded: before its start, while it goes on or its server is away, after its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.status_page.browser import Chromium
+from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.stream.programs import Programs
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_page_that_is_left_open_follows_the_study_to_its_end(new_study: ShownStudy, browser: Chromium) -> None:
+    panel = new_study.place.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=7))
+    new_study.serve()
+    visit = browser.visit().go(new_study.url, released=0)
+    visit.ask("window.neverReloaded = true")
+    assert "Nothing is released yet" in visit.text("#lede")
+    assert "about 300" in visit.text("#facts")
+    assert visit.ask("document.querySelectorAll('.timeline .released').length") == 0
+
+    new_study.release(panel, 1, 2)
+    visit.wait('html[data-shown="2"]')
+    assert visit.text("#announce") == "Period 2 is released."
+    visit.see(lambda page: page.wait_for_function("document.querySelectorAll('#release-choice input').length === 2"))
+    visit.see(lambda page: page.wait_for_function("document.querySelectorAll('#chain tbody tr').length === 2"))
+
+    new_study.kill()
+    visit.wait(".live[data-state=away]")
+    assert "Reconnecting" in visit.text("#live")
+    assert visit.texts("#facts .figure")[1] == "2 of 4"
+    new_study.serve()
+    visit.wait(".live[data-state=live]")
+
+    new_study.release(panel, 3, 4)
+    visit.wait('html[data-shown="4"]')
+    assert "The study is over" in visit.text("#lede")
+    assert "never" in visit.text("#facts")
+    assert visit.ask("window.neverReloaded") is True
+    assert all("Failed to load resource" in line or "ERR_" in line for line in visit.complaints), visit.complaints
+
+
+def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, browser: Chromium) -> None:
+    programs = Programs(tmp_path)
+    recipe = PageRecipe("loud", horizon=4, k=3, people=60, rho=0.001, beta=0.999)
+    try:
+        shown = ShownStudy(tmp_path / "study", programs, recipe)
+        panel = shown.place.write_panel(sticky("01", 60, 4, stays=1.0, first=(1.0, 0.0), seed=8))
+        shown.serve("--seed", 6)
+        shown.release(panel, 1, 4)
+        assert shown.place.status()["releases"]["recent"]["clamped"] > 0
+        visit = browser.visit().go(shown.url, released=4)
+        assert visit.text(".alert.danger").startswith("Insecure: this study protects nobody.")
+        assert "clamped at zero" in visit.text("#headroom")
+        assert visit.ask("document.querySelectorAll('.timeline .clamped').length") > 0
+        assert visit.ask("document.querySelectorAll('#headroom .bar.clamped').length") > 0
+    finally:
+        programs.end_all()

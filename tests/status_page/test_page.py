@@ -1,0 +1,209 @@
+"""The page in a real browser: what it shows, how it is used, and that it keeps to itself."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Page, Route
+
+from tests.status_page.browser import Chromium, Visit
+from tests.status_page.studies import ShownStudy
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+
+
+def open_page(browser: Chromium, shown: ShownStudy, **options: object) -> Visit:
+    return browser.visit(**options).go(shown.url, released=3)
+
+
+def verdict(visit: Visit) -> tuple[str, str]:
+    visit.click("#verify-button")
+    visit.wait(".verdict[data-state=good], .verdict[data-state=bad]")
+    return visit.ask("document.getElementById('verdict').dataset.state"), visit.text("#verdict")
+
+
+def test_what_is_shown_is_what_the_ledger_says(half_way: ShownStudy, browser: Chromium) -> None:
+    place = half_way.place
+    status = place.status()
+    place.do("pull", "--out", place.folder / "public")
+    ledger = json.loads((place.folder / "public" / "ledger.json").read_text())
+    visit = open_page(browser, half_way)
+
+    assert visit.text("h1") == "half-way"
+    assert visit.texts("#facts .figure")[:2] == ["400", "3 of 5"]
+    assert f"ε {status['epsilon_spent']:.3f}"[:7] in visit.text("#facts")
+    assert visit.ask("[...document.querySelectorAll('.timeline li')].map(step => step.className)") == (
+        ["released"] * 3 + ["open", "later"]
+    )
+    spent = visit.ask("[...document.querySelectorAll('#budget [role=meter]')].map(m => Number(m.ariaValueNow))")
+    assert spent == [*(release["rho_spent"] for release in status["releases"].values()), status["rho_spent"]]
+    rows = visit.texts("#chain tbody tr")
+    assert [row.split()[0] for row in rows] == ["3", "2", "1"]
+    assert [row.split()[1] for row in rows] == [
+        ledger["head"][:12], ledger["periods"][2]["previous"][:12], ledger["periods"][1]["previous"][:12],
+    ]  # fmt: skip
+    n_pad, smallest = status["releases"]["recent"]["n_pad"], visit.text("#headroom-body p")
+    assert f"every bin began with {n_pad}" in smallest
+    assert not visit.complaints
+
+
+def test_answers_follow_the_chosen_release_question_and_period(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way)
+    assert visit.text("#asked") == "Share of people with “1” in the newest period"
+    first = visit.text("#reading-value")
+    visit.click("#bins button:nth-child(2)")
+    visit.wait("#bins button:nth-child(2)[aria-pressed=true]")
+    visit.see(lambda page: page.wait_for_function("document.getElementById('asked').textContent.includes('then')"))
+    label = visit.text("#bins button:nth-child(2) .bin-label")
+    shown = visit.text("#bins button:nth-child(2) .bin-value").split(" ")[0]
+    assert visit.text("#reading-value") == shown != first
+    assert visit.text("#asked") == f"Share of people with “{label[0]}”, then “{label[1]}”"
+
+    visit.see(lambda page: page.check("input[value=ever]"))
+    visit.see(lambda page: page.wait_for_function("document.getElementById('asked').textContent.includes('so far')"))
+    assert "in period 3" in visit.text("#reading-rest")
+    visit.see(lambda page: page.focus("#period"))
+    visit.press("ArrowLeft")
+    assert "in period 2" in visit.text("#reading-rest")
+    visit.click("#answers summary")
+    table = visit.texts("#answers-table tbody tr")
+    assert len(table) == 3
+    assert table[1].split()[1] == visit.text("#reading-value")
+
+
+def test_the_ledger_verifies_in_the_browser(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way)
+    state, said = verdict(visit)
+    assert state == "good", said
+    assert "3 periods, 6 columns" in said
+    assert visit.ask("document.querySelectorAll('#chain tr.verified').length") == 3
+
+
+@pytest.mark.parametrize("topic", ["ledger", "synthetic/recent"])
+@pytest.mark.parametrize("where", [0.1, 0.6, 0.95])
+def test_one_changed_byte_of_what_is_served_fails_visibly(
+    half_way: ShownStudy, browser: Chromium, topic: str, where: float
+) -> None:
+    def tamper(route: Route) -> None:
+        answer = route.fetch()
+        body = bytearray(answer.body())
+        body[int(len(body) * where)] ^= 0x10
+        route.fulfill(response=answer, body=bytes(body))
+
+    visit = open_page(browser, half_way)
+    visit.see(lambda page: page.route(f"**/api/v1/records/{topic}*", tamper))
+    state, said = verdict(visit)
+    assert state == "bad"
+    assert said.startswith("Verification failed.")
+    assert visit.ask("document.querySelectorAll('#chain tr.verified').length") == 0
+
+
+def test_a_table_that_is_not_the_ledgers_fails_too(half_way: ShownStudy, browser: Chromium) -> None:
+    def lie(route: Route) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        found["periods"][1]["rho_spent"] /= 2
+        route.fulfill(response=answer, body=json.dumps(found))
+
+    visit = browser.visit()
+    visit.see(lambda page: page.route("**/api/v1/ledger*", lie))
+    state, said = verdict(visit.go(half_way.url, released=3))
+    assert (state, "period 2: the table on this page" in said) == ("bad", True)
+
+
+def test_without_web_crypto_the_digests_are_the_same(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way)
+    differing = visit.ask("""async () => {
+        const { digest, hex } = await import("/static/sha256.js");
+        const differing = [];
+        for (const length of [0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 1000, 100003]) {
+            const bytes = Uint8Array.from({ length }, (_, place) => (place * 7919 + length) % 251);
+            const right = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
+            if (hex(digest(bytes)) !== right) differing.push(length);
+        }
+        return differing;
+    }""")
+    assert differing == []
+
+
+def test_nothing_is_asked_of_another_server_and_nothing_is_kept(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way)
+    verdict(visit)
+    assert {urlsplit(url).netloc for url in visit.requests} == {urlsplit(half_way.url).netloc}
+    assert visit.see(lambda page: page.context.cookies()) == []
+    assert not visit.complaints
+
+
+def test_no_individual_is_on_the_page_or_in_what_it_asked_for(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way)
+    verdict(visit)
+    seen = b"".join([visit.see(lambda page: page.content()).encode(), *visit.bodies.values()])
+    assert len(visit.bodies) > 20
+    assert b"half-way.ledger" in seen
+    for private in (b"p000", b"p123", b"p399", b"half-way.reports", b"half-way.tallies", b"half-way.control"):
+        assert private not in seen
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("device", [{}, PHONE], ids=["desk", "phone"])
+def test_axe_finds_nothing_to_complain_of(
+    half_way: ShownStudy, browser: Chromium, scheme: str, device: dict[str, object]
+) -> None:
+    visit = open_page(browser, half_way, color_scheme=scheme, reduced_motion="reduce", **device)
+    verdict(visit)
+    for summary in ("#answers summary", "#headroom summary"):
+        visit.click(summary)
+    report = visit.see(lambda page: Axe().run(page))
+    assert report.violations_count == 0, report.generate_report()
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_a_narrow_screen_is_never_scrolled_sideways(half_way: ShownStudy, browser: Chromium, width: int) -> None:
+    visit = open_page(browser, half_way, viewport={"width": width, "height": 800})
+    verdict(visit)
+    assert visit.ask("document.documentElement.scrollWidth") == width
+
+
+def focused(page: Page) -> str:
+    """What a keyboard is on, and whether that can be seen."""
+    script = """() => {
+        const on = document.activeElement;
+        const seen = getComputedStyle(on.matches("input[type=radio]") ? on.nextElementSibling : on).outlineStyle !== "none";
+        return `${on.id || on.className || on.getAttribute("href")} ${seen ? "seen" : "unseen"}`;
+    }"""
+    return str(page.evaluate(script))
+
+
+def test_everything_can_be_done_with_the_keyboard(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way)
+    visit.press("Tab")
+    assert visit.see(focused) == "skip seen"
+    visit.press("Enter", "Tab")
+    assert visit.ask("document.activeElement.value") == "recent"
+    visit.press("ArrowRight")
+    visit.see(lambda page: page.wait_for_function("document.getElementById('asked').textContent.includes('so far')"))
+    stops: list[str] = []
+    while "verify-button" not in "".join(stops):
+        visit.press("Tab")
+        stops.append(visit.see(focused))
+        assert len(stops) < 40, stops
+    assert all(stop.endswith(" seen") for stop in stops), stops
+    visit.press("Enter")
+    visit.wait(".verdict[data-state=good]")
+    visit.see(lambda page: page.focus("#theme"))
+    visit.press("Space", "Space")
+    assert visit.ask("document.documentElement.dataset.theme") == "dark"
+    visit.see(lambda page: page.reload())
+    assert visit.ask("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_is_to_be_copied_is_copied(half_way: ShownStudy, browser: Chromium) -> None:
+    visit = open_page(browser, half_way, permissions=["clipboard-read", "clipboard-write"])
+    visit.click("[aria-label='Copy half-way.ledger']")
+    visit.see(lambda page: page.wait_for_selector("text=Copied"))
+    assert visit.ask("navigator.clipboard.readText()") == "half-way.ledger"

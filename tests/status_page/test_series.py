@@ -1,0 +1,150 @@
+"""What the page says over time is what an analyst with the whole panel would say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import streamproc
+from streamproc.errors import UnsupportedQuery
+from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
+from streamproc.ports.entropy import SeededEntropy
+from streamproc.privacy.quantities import Period
+from streamproc.service.status_page import documents
+from streamproc.service.status_page.history import History, counting
+from streamproc.service.status_page.questions import examples, question
+from streamproc.service.status_page.series import LEVEL, MOST_POINTS, series
+from streamproc.study import Histories, parse_study
+from streamproc.synth.contract import WindowContract, contracts
+
+STUDY = """
+[study]
+name = "s"
+alphabet = ["a", "b", "cc"]
+horizon = 6
+[privacy]
+rho = 0.1
+[[release]]
+name = "contrasts"
+kind = "window"
+k = 2
+[[release]]
+name = "padded"
+kind = "window"
+k = 3
+measure = "histogram"
+[[release]]
+name = "counts"
+kind = "cumulative"
+event = ["b", "cc"]
+"""
+
+ASKED: dict[str, dict[str, Query]] = {
+    "contrasts": {
+        "bin:cc|a": exactly("cc", "a"),
+        "symbol:b": exactly("b"),
+        "ever:cc": count_of({"cc"}, at_least=1, of=2),
+        "always:a": count_of({"a"}, at_least=2, of=2),
+    },
+    "padded": {"bin:a|a|b": exactly("a", "a", "b"), "symbol:a": exactly("a")},
+    "counts": {f"atleast:{b}": AtLeast(b) for b in range(1, 7)},
+}
+
+
+@pytest.fixture(scope="module")
+def panels() -> dict[str, Panel]:
+    study = parse_study(STUDY)
+    symbols = np.random.default_rng(1).integers(0, 3, size=(500, 6)).astype(np.int8)
+    histories = Histories(tuple(f"p{row}" for row in range(500)), symbols)
+    agreed = streamproc.contracts(study, 500, insecure=True)
+    tallies = streamproc.tallies_of(study, histories.filled(study))
+    return dict(streamproc.replay_study(study, agreed, tallies, SeededEntropy(2)).panels)
+
+
+def history_of(panel: Panel, through: int) -> History:
+    """As the page builds it, from columns and measurements one by one."""
+    counted = counting(panel.contract)
+    assert panel.measurements is not None
+    for period in range(through):
+        measured = np.concatenate([np.zeros(0, dtype=np.int64), *panel.measurements[period]])
+        counted.add(panel.columns[period], measured)
+    return counted.history()
+
+
+@pytest.mark.parametrize("release", list(ASKED))
+@pytest.mark.parametrize("through", [4, 6])
+def test_every_answer_is_the_panels(panels: dict[str, Panel], release: str, through: int) -> None:
+    panel = panels[release]
+    history = history_of(panel, through)
+    for name, query in ASKED[release].items():
+        asked = question(panel.contract, name)
+        found = series(history, asked)
+        assert list(found.periods) == list(range(asked.first, through + 1))
+        for place, period in enumerate(found.periods):
+            answer = panel.fraction(query, period, level=LEVEL)
+            got = (found.value[place], found.stderr[place], found.low[place], found.high[place])
+            assert got == pytest.approx((answer.value, answer.stderr, answer.low, answer.high), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("release", list(ASKED))
+def test_the_counts_are_the_panels(panels: dict[str, Panel], release: str) -> None:
+    history = history_of(panels[release], 6)
+    for period in range(history.first, 7):
+        assert history.counts_at(period).tolist() == panels[release].counts(period).tolist()
+
+
+def test_the_usual_questions_can_all_be_asked(panels: dict[str, Panel]) -> None:
+    for panel in panels.values():
+        for asked in examples(panel.contract):
+            assert series(history_of(panel, 6), asked).periods
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("contrasts", "bin:a"),
+        ("contrasts", "bin:a|z"),
+        ("contrasts", "symbol:z"),
+        ("contrasts", "atleast:1"),
+        ("counts", "atleast:0"),
+        ("counts", "atleast:7"),
+        ("counts", "atleast:²"),
+        ("counts", "bin:1"),
+    ],
+)
+def test_a_question_the_release_cannot_answer_is_refused(panels: dict[str, Panel], release: str, name: str) -> None:
+    with pytest.raises(UnsupportedQuery):
+        question(panels[release].contract, name)
+
+
+WIDE = """
+[study]
+name = "s"
+alphabet = ["0", "1"]
+horizon = 2000
+[privacy]
+rho = 0.1
+[[release]]
+name = "wide"
+kind = "window"
+k = 16
+"""
+
+
+def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small() -> None:
+    contract = contracts(parse_study(WIDE), 1_000, insecure=True)["wide"]
+    assert isinstance(contract, WindowContract)
+    counts = np.full(contract.mechanism.bins, contract.n_pad, dtype=np.int64)
+    counts[5] += 1_000
+    history = History(contract, int(counts.sum()), Period(1_015), (counts,) * 1_000)
+    found = documents.bins(history, "", 12)
+    assert (found["total"], found["matched"], len(found["bins"])) == (65_536, 65_536, 12)
+    assert found["bins"][0]["label"] == "0000000000000101"
+    assert documents.bins(history, "1111111111111110", 12)["matched"] == 1
+    answers = documents.answers(history, ["bin:0000000000000101", "symbol:1"], 1, None)
+    periods = answers["series"][1]["periods"]
+    assert len(periods) <= MOST_POINTS
+    assert (periods[0], periods[-1]) == (1, 1_015)
+    assert len(json.dumps(answers)) < 100_000

@@ -26,24 +26,38 @@ class Scheduler:
         self._began = False
         """Whether it has seen that the study's first cut was not overdue when it started."""
 
+    async def check(self) -> None:
+        """Refuse what `run` would refuse now, and close nothing: for who must not begin anything before."""
+        control = await ControlFollower.open(self._log, self._study)
+        try:
+            await self._read_all(control)
+            self._check_beginning(control)
+            self._check_missed(control)
+        finally:
+            await control.close()
+
     async def run(self) -> None:
         """Close every period when it is due; returns after `T`. May be run again after an error."""
         control = await ControlFollower.open(self._log, self._study)
         try:
             await self._read_all(control)
-            overdue = control.sequence.period == 0 and self._overdue(Period(0))
-            if overdue and not self._began and not self._catch_up:
-                raise Refused(
-                    f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
-                    "set a later start, or close what was missed with --catch-up"
-                )
-            self._began = True
+            self._check_beginning(control)
             while control.sequence.period < self._study.horizon:
                 await self._close_what_is_due(control)
         finally:
             await control.close()
 
-    async def _close_what_is_due(self, control: ControlFollower) -> None:
+    def _check_beginning(self, control: ControlFollower) -> None:
+        overdue = control.sequence.period == 0 and self._overdue(Period(0))
+        if overdue and not self._began and not self._catch_up:
+            raise Refused(
+                f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
+                "set a later start, or close what was missed with --catch-up"
+            )
+        self._began = True
+
+    def _check_missed(self, control: ControlFollower) -> int:
+        """How many periods are due, which may be one."""
         overdue = self._overdue(control.sequence.period)
         if overdue > 1 and not self._catch_up:
             first = control.sequence.period + 1
@@ -51,6 +65,10 @@ class Scheduler:
                 f"schedule: periods {first}..{first + overdue - 1} ended and nobody closed them, so they lie together; "
                 "start with --catch-up to close them all now"
             )
+        return overdue
+
+    async def _close_what_is_due(self, control: ControlFollower) -> None:
+        overdue = self._check_missed(control)
         if not overdue:
             await self._clock.sleep(self._until_next(control.sequence.period))
             await self._read_all(control)

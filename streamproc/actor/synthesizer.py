@@ -85,6 +85,8 @@ class Synthesizer:
         self._pause = FIRST_PAUSE
         self._abandoned: tuple[bytes, ...] = ()
         """Lost draws of the next period that its record must name."""
+        self.started = asyncio.Event()
+        """Set once a start was not refused: disk and ledger agree."""
 
     async def run(self) -> None:
         """Release every period; returns when period `T` is published, at once if it was before."""
@@ -129,6 +131,7 @@ class Synthesizer:
             stored, seen, move = await self._look_and_decide()
             synthesis, head = await self._catch_up(transactor, stored, seen, move)
             self._pause = FIRST_PAUSE
+            self.started.set()
             await self._follow(transactor, synthesis, head)
         finally:
             await transactor.close()

@@ -145,19 +145,28 @@ async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_
     with deployment.locked_disk() as disk:
         await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health)
         mark = await patiently(lambda: deployment.fingerprint(log), health)
-        ports = SynthesizerPorts(log, disk, deployment.entropy(), clock)
+        synthesizer = Synthesizer(study, mark, SynthesizerPorts(log, disk, deployment.entropy(), clock), health)
+        scheduler = None
+        if study.schedule is not None:
+            scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
+            await patiently(scheduler.check, health)
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(_follow_ledger(deployment, log, health))]
-            if study.schedule is not None:
-                scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
-                beside.append(group.create_task(patiently(scheduler.run, health)))
+            if scheduler is not None:
+                beside.append(group.create_task(_close_in_time(scheduler, synthesizer, health)))
             try:
-                await Synthesizer(study, mark, ports, health).run()
+                await synthesizer.run()
             except Refused:
                 health.operator.refused.set(1)
                 raise
             for task in beside:
                 task.cancel()
+
+
+async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: Health) -> None:
+    """Not before the synthesizer has started: a refused start changes nothing, and cuts cannot be taken back."""
+    await synthesizer.started.wait()
+    await patiently(scheduler.run, health)
 
 
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:

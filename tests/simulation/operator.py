@@ -9,10 +9,8 @@ from streamproc.service.restoring import restore_state
 from streamproc.service.roles import patiently, synthesize
 from tests.simulation.cast import MENDABLE
 from tests.simulation.deployed import STATE, WatchedHealth
-from tests.simulation.process import End, Machine, Process
+from tests.simulation.process import EMPTY, End, Machine, Process
 from tests.simulation.world import World
-
-EMPTY = StoredFolder(0, 0o755)
 
 NOTHING_TO_RESTORE = ("has no ledger", "has released nothing yet")
 

@@ -14,9 +14,13 @@ from streamproc.ports.log import LogUnavailable, OutcomeUnknown
 from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
 from streamproc.ports.simulated.file_faults import FileFaults, Killed, Step
 from streamproc.ports.simulated.file_system import SimulatedFileSystem, SimulatedMachine
+from streamproc.ports.simulated.storage import StoredFolder
 from tests.simulation.journal import Journal
 from tests.simulation.weather import CHANGES, Weather
 from tests.world.virtual_time import ManualClock
+
+EMPTY = StoredFolder(0, 0o755)
+"""A new disk."""
 
 
 @dataclass
@@ -202,6 +206,11 @@ class _CallFaults(Faults):
                 within = call == "commit" or call == "send"
                 journal.fault("crash inside a transaction" if within else f"crash {when} a call", process.name, where)
                 process.kill()
+                raise Killed(process.name)
+            case "disaster":
+                journal.fault("disk lost with the process", process.name, where)
+                process.kill()
+                process.machine.storage.put_back(EMPTY)
                 raise Killed(process.name)
             case "unavailable":
                 journal.fault("call fails", process.name, where)

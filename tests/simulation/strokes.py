@@ -10,8 +10,8 @@ from random import Random
 from typing import Literal, TypeAlias
 
 from tests.simulation.deployed import STATE
-from tests.simulation.operator import EMPTY, Operator
-from tests.simulation.process import Machine
+from tests.simulation.operator import Operator
+from tests.simulation.process import EMPTY, Machine
 from tests.simulation.world import SESSION_TIMEOUT, World
 
 Kind: TypeAlias = Literal[

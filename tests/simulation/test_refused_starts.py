@@ -1,0 +1,57 @@
+"""A synthesizer with a schedule that must not start leaves everything as it was: cuts cannot be taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+from streamproc.service.roles import synthesize
+from streamproc.study import Schedule
+from tests.simulation.deployed import STATE, WatchedHealth
+from tests.simulation.journal import Journal
+from tests.simulation.process import End, Machine
+from tests.simulation.scene import scene_of
+from tests.simulation.weather import Climate, RandomWeather
+from tests.simulation.world import World
+from tests.world.virtual_time import BEGINNING, in_virtual_time
+
+EVERY_SECOND = Schedule(BEGINNING, timedelta(seconds=1))
+
+
+async def begun() -> tuple[World, Machine]:
+    scene = scene_of(Random(1))
+    scene = replace(scene, study=replace(scene.study, schedule=EVERY_SECOND))
+    world = World(scene, RandomWeather(Random(0), Climate((), 1, (), 1)), Random(0), Journal(False))
+    await world.begin()
+    return world, world.machine("synthesizer")
+
+
+async def start(world: World, machine: Machine, *, catch_up: bool) -> End:
+    process = world.process("synthesizer", machine)
+    deployment = world.deployment(process)
+    return await process.run(synthesize(deployment, process.log, WatchedHealth(deployment), catch_up=catch_up))
+
+
+def test_one_whose_disk_cannot_be_read_closes_no_period_however_overdue() -> None:
+    async def run() -> None:
+        world, machine = await begun()
+        machine.storage.unreadable.add(STATE / "synthesizer.state")
+        await asyncio.sleep(10.0)
+        end = await start(world, machine, catch_up=True)
+        assert end.refusal is not None and "cannot be read" in end.refusal
+        assert world.records.cuts() == []
+
+    in_virtual_time(run())
+
+
+def test_one_whose_first_cut_is_overdue_begins_no_study() -> None:
+    async def run() -> None:
+        world, machine = await begun()
+        await asyncio.sleep(10.0)
+        end = await start(world, machine, catch_up=False)
+        assert end.refusal is not None and end.refusal.startswith("schedule: period 1 ended")
+        assert world.records.ledger(committed=False) == []
+
+    in_virtual_time(run())

@@ -55,6 +55,8 @@ class Synthesizers:
         self._folders = 1
         self._seat = Seat(stage, group, stage.folder / "synthesizer-1.state")
         self._rival: Seat | None = None
+        self._beaten: Path | None = None
+        """A folder whose synthesizer gave up a fight, though its draw may be the one that binds."""
 
     async def keep(self) -> None:
         """Until the study is over."""
@@ -69,6 +71,10 @@ class Synthesizers:
                 await stage.until(lambda: stage.over, "the end of the study that the synthesizer saw")
                 stage.journal.ended(SYNTHESIZER, process.name, "the end of the study", code, {0})
                 return
+            if code == REFUSED and self._beaten is not None:
+                stage.journal.ended(SYNTHESIZER, process.name, "another's draw that binds", code, {REFUSED})
+                self._seat, self._beaten = Seat(stage, self._group, self._beaten), None
+                continue
             stage.journal.ended(SYNTHESIZER, process.name, "nothing", code, {0})
             bad += 1
             await asyncio.sleep(1)
@@ -120,6 +126,7 @@ class Synthesizers:
         """A folder that was left behind is refused for ever; one whose owner only gave up the fight is not."""
         if "fenced" in loser.complaint():
             self._stage.journal.note(f"{loser.running.name} gave up the fight")
+            self._beaten = loser.folder
             return
         again = await start(self._stage, "left-behind", loser.folder)
         self._stage.journal.ended("left-behind", again.name, "an old folder", await again.end(), {REFUSED})

@@ -1,0 +1,48 @@
+"""A short chaos run: a few of each fault, on a real broker. `make chaos` is the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker import missing_programs
+from tests.chaos.plan import Amount, Kind, draw_plan
+from tests.chaos.run import chaos
+from tests.chaos.study import ChaosStudy
+
+AMOUNT = Amount(kills=50, stops=20, broker_faults=6, takeovers=4)
+
+
+@pytest.mark.kafka
+async def test_a_study_survives_kills_of_every_role_a_stop_past_the_time_outs_and_a_broker_that_dies(tmp_path: Path) -> None:
+    if (missing := missing_programs()) is not None:
+        pytest.skip(missing)
+    few = Amount(kills=2, stops=1, broker_faults=1, takeovers=0)
+
+    outcome = await chaos(ChaosStudy(seed=3, reports=1500, horizon=3), few, tmp_path / "run")
+
+    assert outcome.violations == [], (tmp_path / "run" / "story.txt").read_text()
+    assert outcome.last_line == "chaos seed 3: 1500 reports, 6 kills, 1 stops, 1 broker faults, 0 violations"
+
+
+def test_a_seed_decides_the_whole_plan() -> None:
+    assert draw_plan(1, 10, AMOUNT) == draw_plan(1, 10, AMOUNT)
+    assert draw_plan(1, 10, AMOUNT) != draw_plan(2, 10, AMOUNT)
+
+
+def test_a_plan_has_what_was_asked_for_and_leaves_the_last_period_alone() -> None:
+    plan = draw_plan(1, 10, AMOUNT)
+    assert plan.count(Kind.KILL) == 3 * AMOUNT.kills
+    assert plan.count(Kind.STOP) == AMOUNT.stops
+    assert plan.count(Kind.TAKEOVER) == AMOUNT.takeovers
+    assert plan.count(Kind.BROKER_KILL) + plan.count(Kind.BROKER_RESTART) == AMOUNT.broker_faults
+    for faults in plan.tracks.values():
+        assert [fault.period for fault in faults] == sorted(fault.period for fault in faults)
+        assert all(1 <= fault.period <= 9 for fault in faults)
+
+
+def test_the_people_of_a_study_send_as_many_reports_as_asked_for() -> None:
+    study = ChaosStudy(seed=1, reports=1234, horizon=5)
+    assert sum(symbol is not None for history in study.histories for symbol in history) == 1234
+    assert len(set(study.people)) == len(study.people) == len(study.histories)

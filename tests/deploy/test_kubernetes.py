@@ -62,9 +62,8 @@ def matching(selector: dict[str, str], manifests: list[Manifest]) -> set[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("folder", [BASE, EXAMPLE], ids=["base", "example"])
-def test_every_manifest_is_valid_by_the_published_schemas(folder: Path, version: str) -> None:
-    for manifest in kustomized(folder):
+def test_every_manifest_is_valid_by_the_published_schemas(built: list[Manifest], version: str) -> None:
+    for manifest in built:
         kubernetes_validate.validate(manifest, version, strict=True)
 
 

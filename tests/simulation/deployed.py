@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from streamproc.ports.disk import FolderDisk
@@ -31,7 +32,7 @@ class SimulatedDeployment(Deployment):
     noise: Entropy = field(kw_only=True)
 
     @property
-    def roster(self) -> tuple[str, ...] | None:  # type: ignore[override]
+    def roster(self) -> tuple[str, ...] | None:
         """The ids, without a file."""
         return self.people
 
@@ -63,12 +64,18 @@ def deployed(
     )
 
 
+@lru_cache(maxsize=64)
+def _health_of(study: Study) -> Health:
+    return Health(Deployment(study, study.broker, Path("/"), STATE, None))
+
+
 class WatchedHealth(Health):
     """Health that also tells the journal, and holds the watermark to its promise."""
 
     def __init__(self, deployment: SimulatedDeployment) -> None:
+        # Registries are slow to make, and nobody reads these.
+        vars(self).update(vars(_health_of(deployment.study)))
         self._process = deployment.process
-        super().__init__(deployment)
         self._watermark = Period(0)
 
     def watermark(self, period: Period) -> None:

@@ -140,5 +140,6 @@ def _way(random: Random) -> Way:
 def _crews(random: Random, partitions: int) -> list[tuple[int, ...]]:
     """A group, each partition pinned to a process of its own, or both at once: two then work on the same partition."""
     group: list[tuple[int, ...]] = [()] * random.randint(1, 2)
-    pinned = [(partition,) for partition in range(partitions)]
-    return random.choices([group, pinned, group + pinned[:1]], (5, 3, 2))[0]
+    pinned: list[tuple[int, ...]] = [(partition,) for partition in range(partitions)]
+    ways: list[list[tuple[int, ...]]] = [group, pinned, group + pinned[:1]]
+    return random.choices(ways, (5, 3, 2))[0]

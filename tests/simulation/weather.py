@@ -116,7 +116,6 @@ def _fits(fault: AtCall, when: When, call: str) -> bool:
         case "crash":
             # Dying after having only looked is dying before the next call.
             return when != "after" or call in CHANGES
-    return True
 
 
 def _fits_step(fault: AtStep, when: When, step: str) -> bool:

@@ -1,0 +1,101 @@
+"""What a run has left behind, decoded once: the topics, the model's answer to them, and what its people know."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from streamproc.privacy.quantities import IntArray
+from streamproc.study import Study
+from streamproc.synth.contract import Contract, contracts
+from tests.simulation.records import Line
+from tests.simulation.sights import Sights
+from tests.simulation.world import World
+from tests.world.model import Closed, Model
+
+
+class Findings:
+    """Made when the run is over."""
+
+    def __init__(self, world: World, sights: Sights) -> None:
+        self.world = world
+        self.scene = world.scene
+        self.study = world.study
+        self.records = world.records
+        self.seen = sights.columns
+
+    @cached_property
+    def ledger(self) -> Sequence[Line]:
+        """As a committed reader finds it."""
+        return self.records.ledger()
+
+    @cached_property
+    def released(self) -> int:
+        """The last period with a ledger record."""
+        return max((line.fields["period"] for line in self.ledger if line.fields["type"] == "period"), default=0)
+
+    @cached_property
+    def announced(self) -> Mapping[int, set[bytes]]:
+        """For each period, the draws that were announced."""
+        announced: dict[int, set[bytes]] = defaultdict(set)
+        for line in self.ledger:
+            if line.fields["type"] == "intent":
+                announced[line.fields["period"]].add(line.fields["digest"])
+        return announced
+
+    @cached_property
+    def cuts(self) -> list[list[int]]:
+        """Where each closed period ends, in each partition."""
+        return self.records.cuts()
+
+    @cached_property
+    def models(self) -> Sequence[Model]:
+        """Of each partition."""
+        return [self.model(partition, self.records.reports(partition)) for partition in range(self.study.broker.partitions)]
+
+    def model(self, partition: int, records: Sequence[tuple[int, bytes | None]]) -> Model:
+        """What the study's rules make of these records."""
+        return Model(self.study, partition, self.scene.roster, records, [ends[partition] for ends in self.cuts])
+
+    @cached_property
+    def tallies(self) -> Mapping[tuple[int, int], Closed]:
+        """By partition and period, as the model has them."""
+        return {
+            (partition, period): closed
+            for partition, model in enumerate(self.models)
+            for period, closed in enumerate(model.tallies(), start=1)
+        }
+
+    @cached_property
+    def people(self) -> int:
+        """`n`."""
+        return sum(len(model.members) for model in self.models) if self.cuts else 0
+
+    @cached_property
+    def contracts(self) -> Mapping[str, Contract]:
+        """Of every release; none if nobody is in the study."""
+        return _contracts(self.study, self.people) if self.people else {}
+
+    @cached_property
+    def columns(self) -> Mapping[str, Mapping[int, IntArray]]:
+        """By release and period, unpacked from the chunks that a committed reader finds."""
+        return {release.name: _columns(self.records.synthetic(release.name)) for release in self.study.releases}
+
+
+def _columns(lines: Sequence[Line]) -> dict[int, IntArray]:
+    parts: dict[int, list[IntArray]] = defaultdict(list)
+    for line in lines:
+        fields = line.fields
+        if fields["type"] == "column":
+            bits = np.unpackbits(np.frombuffer(fields["data"], dtype=np.uint8)).reshape(-1, fields["bits"])
+            symbols = bits @ (1 << np.arange(fields["bits"])[::-1])
+            parts[fields["period"]].append(symbols[: fields["rows"]].astype(np.int64))
+    return {period: np.concatenate(chunks) for period, chunks in parts.items()}
+
+
+@lru_cache(maxsize=4096)
+def _contracts(study: Study, people: int) -> Mapping[str, Contract]:
+    return contracts(study, people, insecure=True)

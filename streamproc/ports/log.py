@@ -71,12 +71,12 @@ class NoSuchTopic(LogError):
 
 
 class OffsetLost(LogError):
-    """The log does not hold the offset asked for."""
+    """The log does not hold the offset asked for. The message has no numbers: how many records there are may be secret."""
 
     def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
         self.topic, self.partition, self.offset, self.start, self.end = topic, partition, offset, start, end
-        why = "is of a topic that was deleted and created anew" if start <= offset <= end else "is not in the log"
-        super().__init__(f"{topic}/{partition}: offset {offset} {why}; the log holds {start}..{end}")
+        why = "the topic was deleted and created anew" if start <= offset <= end else "the log begins later or ends earlier"
+        super().__init__(f"{topic}/{partition}: cannot be read on from where it was: {why}")
 
 
 class RecordTooLarge(LogError):

@@ -1,0 +1,38 @@
+"""The Docker engine of this machine, and the images the tests run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException
+
+ROOT = Path(__file__).parents[2]
+MAKE_IMAGES = ROOT / "deploy" / "airgap" / "make-images"
+
+STREAMPROC = "streamproc-airgap/streamproc"
+KAFKA = "streamproc-airgap/kafka"
+"""The images that `make-images` makes: built from the same Dockerfile as those of a registry, and made without one."""
+
+
+def missing_engine() -> str | None:
+    """What has to be installed or started before there can be containers; None if everything is there."""
+    packages = {"mmdebstrap": "mmdebstrap", "mvn": "maven", "javac": "default-jdk-headless"}
+    missing = [package for program, package in packages.items() if shutil.which(program) is None]
+    if missing:
+        return f"images are made with {', '.join(missing)}: apt-get install {' '.join(missing)}"
+    try:
+        client = docker.from_env()
+    except DockerException:
+        return "no Docker engine answers: apt-get install docker.io iptables docker-compose, and start dockerd"
+    client.close()
+    return None
+
+
+def make_images() -> None:
+    """Make what is missing or no longer up to date; the engine's own cache knows."""
+    made = subprocess.run([MAKE_IMAGES], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise RuntimeError(f"the images could not be made:\n{made.stdout[-2000:]}{made.stderr[-4000:]}")

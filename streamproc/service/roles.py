@@ -66,9 +66,10 @@ class Health:
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
         released = last.period if last else 0
         self.public.show_spending(released, epsilon, spending)
+        # Before it is known what is released, nothing is overdue.
+        waits = ledger is not None and released < self._study.horizon
         schedule = self._study.schedule
-        over = released == self._study.horizon
-        self.operator.show_due(None if schedule is None or over else schedule.cut_of(released + 1))
+        self.operator.show_due(schedule.cut_of(released + 1) if schedule is not None and waits else None)
 
     # the synthesizer's observer
 

@@ -1,0 +1,22 @@
+"""When the next release is due, as the operator's metrics show it."""
+
+from __future__ import annotations
+
+import math
+
+from streamproc.service.deployment import Deployment
+from streamproc.service.roles import Health
+from tests.stream.conftest import NewPlace
+
+PAST = '\n[schedule]\nstart = 2001-01-01T00:00:00Z\nevery = "month"\n'
+
+
+def due(health: Health) -> float | None:
+    return health.operator.registry.get_sample_value("streamproc_next_release_timestamp_seconds")
+
+
+def test_a_process_that_has_not_read_the_ledger_calls_nothing_overdue(new_place: NewPlace) -> None:
+    health = Health(Deployment.of(new_place("embedded", schedule=PAST).file))
+    assert due(health) == math.inf
+    health.recorded(None)
+    assert due(health) == math.inf

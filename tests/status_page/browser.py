@@ -32,8 +32,9 @@ PATIENCE = 60_000
 class Visit:
     """One page in an empty profile. `see` does something with it in the browser's thread."""
 
-    def __init__(self, threads: ThreadPoolExecutor, browser: Browser, **options: Any) -> None:
+    def __init__(self, threads: ThreadPoolExecutor, browser: Browser, *, keeps: bool, **options: Any) -> None:
         self._threads = threads
+        self._keeps = keeps
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.bodies: dict[str, bytes] = {}
@@ -46,7 +47,8 @@ class Visit:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("requestfinished", lambda request: self._keep(request.response()))
+        if self._keeps:
+            page.on("requestfinished", lambda request: self._keep(request.response()))
         return context, page
 
     def _keep(self, response: Response | None) -> None:
@@ -64,6 +66,10 @@ class Visit:
 
     def wait(self, selector: str) -> None:
         self.see(lambda page: page.wait_for_selector(selector, state="attached"))
+
+    def wait_text(self, selector: str, text: str) -> None:
+        # Not by a function of the page: its Content-Security-Policy lets nobody evaluate text, tests included.
+        self.see(lambda page: page.locator(selector).filter(has_text=text).first.wait_for(state="attached"))
 
     def text(self, selector: str) -> str:
         return self.see(lambda page: page.inner_text(selector))
@@ -97,11 +103,11 @@ class Chromium:
         self._browser: Browser | None = None
         self._visits: list[Visit] = []
 
-    def visit(self, **options: Any) -> Visit:
-        """A new page; `options` as of Playwright's `new_context`."""
+    def visit(self, *, keeps: bool = False, **options: Any) -> Visit:
+        """A new page, which may keep all it is sent; `options` as of Playwright's `new_context`."""
         if self._browser is None:
             self._browser = self._threads.submit(self._start).result()
-        self._visits.append(Visit(self._threads, self._browser, **options))
+        self._visits.append(Visit(self._threads, self._browser, keeps=keeps, **options))
         return self._visits[-1]
 
     def _start(self) -> Browser:

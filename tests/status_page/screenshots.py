@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.status_page.browser import MISSING, PROGRAM, Chromium, Visit
-from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.status_page.studies import PageRecipe, ShownStudy, losing_work, sticky
 from tests.stream.programs import ROOT, Programs
 
 PICTURE = ROOT / "docs" / "images" / "status-page.png"
@@ -43,7 +43,7 @@ def half_way(folder: Path, programs: Programs) -> ShownStudy:
         releases=("quarterly", "months-out-of-work"),
     )
     shown = ShownStudy(folder, programs, recipe)
-    panel = shown.place.write_panel(sticky("01", people, 12, stays=0.9, first=(0.86, 0.14), seed=4))
+    panel = shown.place.write_panel(losing_work(people, 12, seed=4))
     shown.place.do("send", panel, "--through", 7)
     shown.serve("--catch-up")
     return shown

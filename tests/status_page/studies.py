@@ -61,6 +61,16 @@ class ShownStudy:
             self.place.do("close", "--period", period, "--wait")
 
 
+def losing_work(people: int, horizon: int, *, seed: int) -> Symbols:
+    """Histories of people of whom more and more are out of work."""
+    rng = np.random.default_rng(seed)
+    out = np.empty((people, horizon), dtype=bool)
+    out[:, 0] = rng.random(people) < 0.08
+    for period in range(1, horizon):
+        out[:, period] = rng.random(people) < np.where(out[:, period - 1], 0.88, 0.008 + 0.0035 * period)
+    return np.where(out, "1", "0").astype(object)
+
+
 def sticky(
     alphabet: Sequence[str], people: int, horizon: int, *, stays: float, first: Sequence[float], seed: int
 ) -> Symbols:

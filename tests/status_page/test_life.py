@@ -25,8 +25,8 @@ def test_a_page_that_is_left_open_follows_the_study_to_its_end(new_study: ShownS
     new_study.release(panel, 1, 2)
     visit.wait('html[data-shown="2"]')
     assert visit.text("#announce") == "Period 2 is released."
-    visit.see(lambda page: page.wait_for_function("document.querySelectorAll('#release-choice input').length === 2"))
-    visit.see(lambda page: page.wait_for_function("document.querySelectorAll('#chain tbody tr').length === 2"))
+    visit.wait("#release-choice label:nth-of-type(2)")
+    visit.wait("#chain tbody tr:nth-child(2)")
 
     new_study.kill()
     visit.wait(".live[data-state=away]")

@@ -138,7 +138,12 @@ function choosePeriod(next) {
 
 function draw(width) {
   if (!series?.periods.length) return h("p", { class: "empty" }, "This can be asked from a later period on.");
-  return lineChart(series, status.horizon, width, period ?? series.periods.at(-1));
+  const drawing = lineChart(series, status.horizon, width, period ?? series.periods.at(-1));
+  // The slider's thumb, 16 pixels wide, stands below the point it stands for.
+  const [left, right] = drawing.span;
+  at("period").style.marginLeft = `${left - 8}px`;
+  at("period").style.width = `${right - left + 16}px`;
+  return drawing;
 }
 
 function table() {

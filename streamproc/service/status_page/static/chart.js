@@ -81,6 +81,7 @@ export function lineChart(series, horizon, width, chosen) {
     s("line", { class: "whisker", x1: cx - 6, x2: cx + 6, y1: y(series.high[place]), y2: y(series.high[place]) }),
     s("circle", { class: "chosen", cx, cy, r: 5.5 }),
   );
+  drawing.span = [x(series.periods[0]), x(last)];
   drawing.nearest = (pixel) =>
     series.periods.reduce((best, period) => (Math.abs(x(period) - pixel) < Math.abs(x(best) - pixel) ? period : best));
   return drawing;

@@ -21,8 +21,12 @@ import streamproc
 from streamproc import Study
 
 PANEL = Path("/tmp/panel.csv")
+PEOPLE = 1000
+"""If the study does not say."""
+USUAL = 0.8
+"""Chance of the alphabet's first symbol."""
 STAYS = 0.85
-"""Chance that a person is next period what they are in this one."""
+"""Chance that a person is as in the period before, without drawing lots again."""
 FORGETS = 0.03
 """Chance that a person does not report in a period after the first."""
 
@@ -30,9 +34,10 @@ FORGETS = 0.03
 def write_panel(study: Study) -> None:
     """What everybody will report."""
     rng = np.random.default_rng(2024)
-    symbols = np.array(study.alphabet, dtype=object)[
-        rng.integers(len(study.alphabet), size=(study.population.size, study.horizon))
-    ]
+    people = study.population.size or PEOPLE
+    others = len(study.alphabet) - 1
+    chances = [USUAL, *[(1 - USUAL) / others] * others]
+    symbols = rng.choice(np.array(study.alphabet, dtype=object), size=(people, study.horizon), p=chances)
     for period in range(1, study.horizon):
         same = rng.random(len(symbols)) < STAYS
         symbols[same, period] = symbols[same, period - 1]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import docker
 from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from tests.containers.engine import STREAMPROC
@@ -30,7 +30,7 @@ class Box:
     @property
     def log(self) -> str:
         """What it has printed so far, in all its lives."""
-        return self.container.logs().decode()
+        return str(self.container.logs().decode())
 
     @property
     def health(self) -> str:
@@ -41,7 +41,7 @@ class Box:
     @property
     def runs(self) -> bool:
         self.container.reload()
-        return self.container.status == "running"
+        return bool(self.container.status == "running")
 
     def says(self, text: str, times: int = 1) -> None:
         """Wait for lines with this text."""
@@ -60,6 +60,11 @@ class Box:
         while self.health != "healthy":
             assert self.runs and time.monotonic() < deadline, f"it is {self.health}:\n{self.log}"
             time.sleep(0.2)
+
+    def asks(self, line: str) -> tuple[int, str]:
+        """A line of shell inside it: the exit code, and what it printed."""
+        code, printed = self.container.exec_run(["sh", "-c", line])
+        return int(code or 0), bytes(printed).decode()
 
     def end(self) -> Ended:
         """Wait for it to end by itself."""
@@ -127,7 +132,7 @@ class Boxes:
     def remove_all(self) -> None:
         for box in self._started:
             box.remove()
-        client = docker.from_env()
+        client = DockerClient().client
         for volume in self._volumes:
             for found in client.volumes.list(filters={"name": volume}):
                 found.remove(force=True)

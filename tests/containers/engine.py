@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import docker
-from docker.errors import DockerException
+from docker.errors import DockerException  # type: ignore[import-untyped]
+from testcontainers.core.docker_client import DockerClient
 
 ROOT = Path(__file__).parents[2]
 MAKE_IMAGES = ROOT / "deploy" / "airgap" / "make-images"
@@ -24,10 +24,9 @@ def missing_engine() -> str | None:
     if missing:
         return f"images are made with {', '.join(missing)}: apt-get install {' '.join(missing)}"
     try:
-        client = docker.from_env()
+        DockerClient().client.close()
     except DockerException:
         return "no Docker engine answers: apt-get install docker.io iptables docker-compose, and start dockerd"
-    client.close()
     return None
 
 

@@ -11,7 +11,7 @@ from tests.stream import altered
 SIGN = "standing still"
 
 
-def stand_still(code: int) -> NoReturn:
+def stand_still(status: int) -> NoReturn:
     print(SIGN, flush=True)
     while True:
         signal.pause()

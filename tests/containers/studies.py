@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.containers.boxes import Box, Boxes
@@ -21,13 +22,16 @@ class ContainedStudy:
     place: Place
     boxes: Boxes
 
-    def role(self, command: str, *arguments: object, state: str | None = None, instance: str | None = None) -> Box:
+    def role(
+        self, command: str, *arguments: object, state: str | None = None, environ: Mapping[str, str] | None = None
+    ) -> Box:
         """`streamproc COMMAND STUDY ARGUMENTS...` in a container, with its state in a volume."""
-        environ = INSIDE | ({} if instance is None else {"STREAMPROC_KAFKA_INSTANCE": instance})
         return self.boxes.start(
             [command, f"{STUDY}/study.toml", *arguments],
-            environ=environ, mounts={self.place.folder: STUDY}, state=state or self.boxes.volume(),
-        )  # fmt: skip
+            environ={**INSIDE, **(environ or {})},
+            mounts={self.place.folder: STUDY},
+            state=state or self.boxes.volume(),
+        )
 
     def do(self, command: str, *arguments: object, state: str | None = None) -> Ended:
         """The same, to its good end."""

@@ -1,0 +1,126 @@
+"""`docker-compose.yml`, brought up with images that are made without a registry: a study runs, survives, and verifies."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.containers.engine import ROOT
+from tests.stream.programs import PATIENCE
+from tests.stream.recipes import Recipe
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+
+HORIZON = 6
+STUDY = "/etc/streamproc/study/study.toml"
+SETTINGS = ROOT / "deploy" / "airgap" / "env.example"
+
+
+class Project:
+    """What compose brings up, under a name of its own, its ports chosen by the engine."""
+
+    def __init__(self, program: list[str], study_folder: Path) -> None:
+        given = dict(line.split("=", 1) for line in SETTINGS.read_text().splitlines() if line and not line.startswith("#"))
+        own = {"STUDY_FOLDER": str(study_folder), "PERIOD_SECONDS": "1", "PUBLIC_PORT": "", "PROMETHEUS_PORT": ""}
+        name = {"COMPOSE_PROJECT_NAME": f"streamproc-test-{uuid.uuid4().hex[:8]}"}
+        self._program = program
+        self._environ = {**os.environ, **given, **own, **name}
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self._program, *arguments],
+            cwd=ROOT, env=self._environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def do(self, *arguments: str) -> str:
+        """`docker compose ARGUMENTS...` to its good end; what it printed."""
+        ended = self.call(*arguments)
+        assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}{self.call('logs').stdout}"
+        return ended.stdout
+
+    def ask(self, service: str, port: int, path: str) -> str:
+        """What a published listener answers; nothing if it does not."""
+        address = self.do("port", service, str(port)).strip()
+        assert address.startswith("127.0.0.1:")
+        try:
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def released(self) -> int:
+        found = re.search(r"^streamproc_periods_released (\S+)", self.ask("synthesizer", 9100, "/metrics"), re.MULTILINE)
+        return int(float(found[1])) if found else 0
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not until():
+            assert time.monotonic() < deadline, self.do("logs")
+            time.sleep(0.5)
+
+
+@pytest.fixture
+def project(images: None, tmp_path: Path) -> Iterator[Project]:
+    program = compose()
+    if program is None:
+        pytest.skip("no docker compose: apt-get install docker-compose")
+    tmp_path.chmod(0o755)
+    (tmp_path / "study.toml").write_text(Recipe("composed", horizon=HORIZON).text("kafka://kafka:9092"))
+    project = Project(program, tmp_path)
+    yield project
+    project.do("down", "--volumes")
+
+
+def compose() -> list[str] | None:
+    """Version 2 if it is there, else 1.29."""
+    for program in (["docker", "compose"], ["docker-compose"]):
+        if (
+            shutil.which(program[0])
+            and subprocess.run([*program, "version"], capture_output=True, check=False).returncode == 0
+        ):
+            return program
+    return None
+
+
+def test_a_study_comes_up_is_taken_down_comes_up_again_and_ends_verified(project: Project) -> None:
+    project.do("up", "--detach")
+    project.wait(lambda: project.released() >= 2)
+    project.do("down")
+
+    project.do("up", "--detach")
+    project.wait(lambda: project.released() == HORIZON)
+
+    # The second population had something left to do, and did not begin anew.
+    sent = re.findall(r"reports of period (\d+)", project.do("logs", "population"))
+    assert sent and int(sent[0]) >= 3
+    assert f"{HORIZON} periods, {2 * HORIZON} columns verified" in project.do("run", "--rm", "streamproc", "verify", STUDY)
+    status = json.loads(project.do("run", "--rm", "streamproc", "status", STUDY, "--json"))
+    assert status["releases"]["ever"]["n_star"] == Recipe("composed").people
+    # Roles stay when a study is over, so that what they show can still be looked at: by Prometheus, not by everybody.
+    project.wait(lambda: targets(project) == EXPECTED_TARGETS)
+    assert project.call("port", "synthesizer", "9101").stdout.strip() in ("", ":0")
+
+
+EXPECTED_TARGETS = [
+    ("streamproc-operator", "gatherer", "up"),
+    ("streamproc-operator", "gatherer", "up"),
+    ("streamproc-operator", "synthesizer", "up"),
+    ("streamproc-public", "synthesizer", "up"),
+]
+
+
+def targets(project: Project) -> list[tuple[str, str, str]]:
+    """What Prometheus scrapes: job, role and health of each."""
+    answer = project.ask("prometheus", 9090, "/api/v1/targets")
+    found = json.loads(answer)["data"]["activeTargets"] if answer else []
+    return sorted((target["labels"]["job"], target["labels"]["role"], target["health"]) for target in found)

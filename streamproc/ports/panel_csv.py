@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,43 @@ import numpy.typing as npt
 from streamproc.ports.cells import FOREIGN, Cells, Layout, refuse
 from streamproc.study.histories import MISSING
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _CELLS_AT_ONCE = 1 << 16
 """Few enough that Python's collector does not walk over the same rows again and again."""
 _BYTES_AT_ONCE = 1 << 24
+
+MAX_ROW = 1 << 21
+"""Bytes of one row: more than 10,000 quoted cells of the longest symbols and an id take."""
+_AHEAD = 1 << 16
+"""Bytes read before they are asked for."""
+
+
+class _EndlessRow(Exception):
+    """A row has more bytes than it may."""
+
+
+class _Bounded(io.RawIOBase):
+    """The bytes of a file, as long as every row ends in time: a small gzip file can hold a row of many gigabytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.since = 0
+        """Bytes read since the last row was complete; whoever gets the rows sets it back."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """As the file does; raises _EndlessRow if the row that is being read is too long."""
+        into = memoryview(buffer)
+        part = self._file.read(len(into))
+        into[: len(part)] = part
+        self.since += len(part)
+        if self.since > MAX_ROW + 2 * _AHEAD:
+            raise _EndlessRow
+        return len(part)
 
 
 class _Codes(dict[str, int]):
@@ -33,12 +67,18 @@ class _Codes(dict[str, int]):
 
 
 def read_csv(path: Path, file: BinaryIO, layout: Layout) -> Cells:
-    """The cells of `file`, or a PanelFileError that says where it is wrong and never what it holds there."""
+    """The cells of `file`, or a PanelFileError that says where it is wrong and never what it holds there.
+
+    If something in the first column comes twice, as it never may, what follows need not be there.
+    """
     unpacked = gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file
-    with io.TextIOWrapper(unpacked, encoding="utf-8-sig", newline="") as text:
+    bounded = _Bounded(cast(BinaryIO, unpacked))
+    with io.TextIOWrapper(io.BufferedReader(bounded, _AHEAD), encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, strict=True)
         try:
-            return _read(path, reader, layout)
+            return _read(path, reader, layout, bounded)
+        except _EndlessRow:
+            refuse(path, f"line {reader.line_num + 1} or later: expected a row of at most {MAX_ROW} bytes")
         except UnicodeDecodeError:
             refuse(path, f"line {reader.line_num + 1} or later: expected text in UTF-8")
         except csv.Error:
@@ -49,16 +89,17 @@ def read_csv(path: Path, file: BinaryIO, layout: Layout) -> Cells:
             refuse(path, f"cannot be read: {error.strerror}")
 
 
-def _read(path: Path, reader: Reader, layout: Layout) -> Cells:
+def _read(path: Path, reader: Reader, layout: Layout, bounded: _Bounded) -> Cells:
     header = next(reader, None)
     if header is None:
         refuse(path, "line 1: expected a header, but the file is empty")
     layout.check_header(path, header)
     first: list[str] = []
+    seen: set[str] = set()
     lines = array("q")
     parts: list[npt.NDArray[np.int8]] = []
     code = _Codes({symbol: index for index, symbol in enumerate(layout.alphabet)} | {"": MISSING}).__getitem__
-    for places, rows in _batches(reader, max(1, _CELLS_AT_ONCE // len(header))):
+    for places, rows in _batches(reader, max(1, _CELLS_AT_ONCE // len(header)), bounded):
         _check_widths(path, places, rows, len(header))
         cells = chain.from_iterable(map(itemgetter(slice(1, None)), rows))
         codes = np.fromiter(map(code, cells), np.int8, len(rows) * (len(header) - 1))
@@ -66,16 +107,20 @@ def _read(path: Path, reader: Reader, layout: Layout) -> Cells:
         layout.check_codes(path, parts[-1], places)
         first.extend(map(itemgetter(0), rows))
         lines.extend(places)
+        seen.update(first[-len(rows) :])
+        if len(seen) < len(first):
+            break  # whoever gets these refuses them: a small gzip file can hold one row a billion times
     if not parts:
         refuse(path, "line 2: expected at least one row after the header")
     return Cells(first, np.concatenate(parts), lines)
 
 
-def _batches(reader: Reader, at_once: int) -> Iterator[tuple[list[int], list[list[str]]]]:
+def _batches(reader: Reader, at_once: int, bounded: _Bounded) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Rows that are not blank, some at a time, each with the line it ends on."""
     places: list[int] = []
     rows: list[list[str]] = []
     for row in reader:
+        bounded.since = 0
         if row:
             places.append(reader.line_num)
             rows.append(row)

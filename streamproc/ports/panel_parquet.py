@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from streamproc.ports.cells import FOREIGN, Cells, Layout, refuse
 from streamproc.study.histories import MISSING
 
+_ROWS_AT_ONCE = 65_536
 _MOST_METADATA = 2**31 - 1
 """Bytes of text, and entries of a list, in a file's metadata."""
 
@@ -28,11 +30,24 @@ def _pyarrow(path: Path) -> Any:
 
 def read_table(path: Path, file: BinaryIO) -> Any:
     """The Arrow table in `file`."""
-    pa = _pyarrow(path)
+    with _understood(path) as pa:
+        return _opened(pa, file).read()
+
+
+def _opened(pa: Any, file: BinaryIO) -> Any:
     # A release's metadata holds every measurement of a study, which can take more than Parquet readers expect.
     limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
+    return pa.parquet.ParquetFile(file, **limits)
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[Any]:
+    """pyarrow, for reading: whatever it cannot read is refused."""
+    pa = _pyarrow(path)
     try:
-        return pa.parquet.ParquetFile(file, **limits).read()
+        yield pa
+    except UnicodeDecodeError:
+        refuse(path, "column 1: expected text in UTF-8")
     except (pa.ArrowException, OSError, ValueError):
         refuse(path, "expected a whole Parquet file")
 
@@ -44,9 +59,11 @@ def write_table(path: Path, file: BinaryIO, table: Any) -> None:
 
 def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
     """The cells of `file`; messages count its rows as lines, as if below a header in line 1."""
-    pa = _pyarrow(path)
-    table = read_table(path, file)
-    layout.check_header(path, table.column_names)
+    with _understood(path) as pa:
+        parquet = _opened(pa, file)
+        names = parquet.schema_arrow.names
+    layout.check_header(path, names)
+    table = _until_repeated(path, parquet)
     if table.num_rows == 0:
         refuse(path, "line 2: expected at least one row after the header")
     lines = range(2, table.num_rows + 2)
@@ -63,10 +80,23 @@ def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
         empty = np.asarray(column.is_null()) | (indices == len(layout.alphabet))
         codes[:, period - 1] = np.where(empty, MISSING, indices)
     layout.check_codes(path, codes, lines)
-    try:
-        return Cells(first.to_pylist(), codes, lines)
-    except UnicodeDecodeError:
-        refuse(path, "column 1: expected text in UTF-8")
+    return Cells(first.to_pylist(), codes, lines)
+
+
+def _until_repeated(path: Path, parquet: Any) -> Any:
+    """The table; but nothing after the rows where something in the first column comes twice, which is refused anyway.
+
+    A small file can hold one row a billion times.
+    """
+    batches, seen, rows = [], set[str | None](), 0
+    with _understood(path) as pa:
+        for batch in parquet.iter_batches(_ROWS_AT_ONCE):
+            batches.append(batch)
+            rows += batch.num_rows
+            seen.update(_strings(pa, path, pa.Table.from_batches([batch]), 0).to_pylist())
+            if len(seen) < rows:
+                break
+        return pa.Table.from_batches(batches, parquet.schema_arrow)
 
 
 def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -13,6 +14,10 @@ from streamproc.errors import InvalidInput
 from streamproc.service.operator_token import TOKEN_FILE, demand
 
 LOOPBACK = "127.0.0.1"
+
+
+PATIENCE = 5.0
+"""Seconds that answers under way have to end when the process is told to."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ class Listener:
                 web.get("/readyz", self._readyz),
             ]
         )
-        self._runner = web.AppRunner(self.app, access_log=None)
+        self._one_at_a_time = asyncio.Lock()
+        self._runner = web.AppRunner(self.app, access_log=None, shutdown_timeout=PATIENCE)
 
     async def start(self) -> Address:
         """Listen; answers with the address, whose port is now known."""
@@ -73,7 +79,10 @@ class Listener:
         await self._runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # A release may have 65,536 bins: whoever asks for them must not hold up the roles, which share the event loop.
+        async with self._one_at_a_time:
+            body = await asyncio.to_thread(generate_latest, self._registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _livez(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

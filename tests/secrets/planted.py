@@ -66,8 +66,8 @@ def exact_counts(symbols: Symbols, partitions: int) -> set[int]:
         found.update(int((events >= b).sum()) for b in range(1, period + 2))
         if period:
             found.update(_frequencies(symbols[:, period - 1] + "|" + symbols[:, period]))
-    # Small numbers are also periods, ports and versions.
-    return {count for count in found if count >= 500}
+    # Chance makes a noisy count one of many exact ones that lie close together, so only those count that stand apart.
+    return {count for count in found if count >= 2_000}
 
 
 def _frequencies(values: Symbols) -> list[int]:

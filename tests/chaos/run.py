@@ -40,7 +40,7 @@ class Outcome:
     @property
     def violations(self) -> list[str]:
         """Of all invariants."""
-        return [line for found in self.report["invariants"].values() for line in found]
+        return [line for found in self.report["invariants"].values() for line in found["violations"]]
 
     @property
     def last_line(self) -> str:
@@ -83,10 +83,14 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
         "asked": {"seed": study.seed, "reports": study.reports, "periods": study.horizon, "partitions": study.partitions},
         "faults": {f"{kind} ({role})": count for (kind, role), count in sorted(journal.faults.items())},
         "exits": {f"{role} after {cause}: {code}": count for (role, cause, code), count in sorted(journal.ends.items())},
-        "seconds": {"faults and study": round(lived, 1), "in all": round(time.monotonic() - began, 1)},
+        "seconds": {
+            "faults and study": round(lived, 1),
+            "in all": round(time.monotonic() - began, 1),
+            "from each cut to its release": [round(at - subscriber.cuts[t], 1) for t, at in subscriber.releases.items()],
+        },
         "topics": _sizes(evidence),
         "chance that noise was not zero, below": chance_of_noise(evidence),
-        "invariants": found,
+        "invariants": {name: {"ok": not lines, "violations": lines} for name, lines in found.items()},
     }
     return Outcome(report)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 
 import msgpack
@@ -19,10 +20,10 @@ class Subscriber:
         """What was committed, by topic and offset."""
         self.changed: list[str] = []
         """Where a record came again with other bytes."""
-        self.released = 0
-        """The last period with a committed record in the ledger."""
-        self.closed = 0
-        """The last period with a cut."""
+        self.releases: dict[int, float] = {}
+        """When the record of each period was first seen committed in the ledger, on the monotonic clock."""
+        self.cuts: dict[int, float] = {}
+        """When the cut of each period was first seen."""
         self.intents = self.columns = 0
         """How many of them have come, committed or not."""
         self._names = {topic: name for name, topic in topics.items()}
@@ -32,6 +33,16 @@ class Subscriber:
             threading.Thread(target=self._follow, args=(server, [*self._names], True), daemon=True),
             threading.Thread(target=self._follow, args=(server, [*self._names, control], False), daemon=True),
         ]
+
+    @property
+    def released(self) -> int:
+        """The last period released."""
+        return max(self.releases, default=0)
+
+    @property
+    def closed(self) -> int:
+        """The last period closed."""
+        return max(self.cuts, default=0)
 
     def start(self) -> None:
         for thread in self._threads:
@@ -72,9 +83,10 @@ class Subscriber:
         if not isinstance(period, int):
             return
         if committed:
-            self.released = max(self.released, period) if kind == "period" else self.released
+            if kind == "period":
+                self.releases.setdefault(period, time.monotonic())
         elif kind == "cut":
-            self.closed = max(self.closed, period)
+            self.cuts.setdefault(period, time.monotonic())
         elif kind == "intent":
             self.intents += 1
         elif kind == "column":

@@ -38,7 +38,8 @@ MUTANTS = (
     Mutant(
         "a state file is written in place",
         "ports/disk.py",
-        "                with replacing(self._folder / name, 0o600, self._files) as file:\n                    file.write(content)",
+        "                with replacing(self._folder / name, 0o600, self._files) as file:\n"
+        "                    file.write(content)",
         "                with replacing(self._folder / name, 0o600, self._files) as file:\n"
         "                    self._files.rename(self._folder / [n for n in self._ours() if n.endswith('.tmp')][0], "
         "self._folder / name)\n"

@@ -15,7 +15,6 @@ from streamproc.service.operator_token import TOKEN_FILE, demand
 
 LOOPBACK = "127.0.0.1"
 
-
 PATIENCE = 5.0
 """Seconds that answers under way have to end when the process is told to."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.browser
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
-def open_page(browser: Chromium, shown: ShownStudy, **options: object) -> Visit:
+def open_page(browser: Chromium, shown: ShownStudy, **options: Any) -> Visit:
     return browser.visit(**options).go(shown.url, released=3)
 
 
@@ -161,7 +162,7 @@ def test_no_individual_is_on_the_page_or_in_what_it_asked_for(half_way: ShownStu
 
 
 @pytest.mark.parametrize("device", [{}, PHONE], ids=["desk", "phone"])
-def test_axe_finds_nothing_to_complain_of(half_way: ShownStudy, browser: Chromium, device: dict[str, object]) -> None:
+def test_axe_finds_nothing_to_complain_of(half_way: ShownStudy, browser: Chromium, device: dict[str, Any]) -> None:
     visit = open_page(browser, half_way, reduced_motion="reduce", **device)
     verdict(visit)
     for summary in ("#answers summary", "#headroom summary"):

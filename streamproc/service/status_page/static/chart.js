@@ -89,11 +89,14 @@ export function lineChart(series, horizon, width, chosen) {
 
 export function smallChart(series, horizon, width, height = 54) {
   const x = horizon > 1 ? scaled(1, horizon, 4, width - 4) : () => width / 2;
-  const y = scaled(...range(series), height - 3, 3);
+  const [low, high] = range(series);
+  const y = scaled(low, high, height - 3, 3);
   const last = series.periods.length - 1;
+  const zero = low <= 0 && high >= 0 ? s("line", { class: "zero", x1: 0, x2: width, y1: y(0), y2: y(0) }) : null;
   return s(
     "svg",
     { class: "chart small", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" },
+    zero,
     band(series, x, y),
     line(series, x, y),
     s("circle", { class: "end", cx: x(series.periods[last]), cy: y(series.value[last]), r: 3 }),

@@ -60,15 +60,29 @@ class SecureBroker(KafkaBroker):
         path.write_text(password + "\n")
         return path
 
+    def start(self, *, timeout: float = 60.0) -> None:
+        """Start the tool for ACLs too, which takes as long to get ready as the broker."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "acls.log").open("ab") as log:
+            self._tool = subprocess.Popen(
+                [*self.java_command(), str(TOOL), f"127.0.0.1:{self.port}"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+            )  # fmt: skip
+        super().start(timeout=timeout)
+
+    def change_password(self, principal: str, password: str) -> None:
+        """As docs/security.md says: from a file."""
+        file = self.folder / "change.scram"
+        file.touch(mode=0o600)
+        file.write_text(f"{MECHANISM}=iterations=8192,password={password}\n")
+        server = ["--bootstrap-server", f"127.0.0.1:{self.port}"]
+        user = ["--entity-type", "users", "--entity-name", principal]
+        self._java("kafka.admin.ConfigCommand", *server, "--alter", *user, "--add-config-file", str(file))
+        self.passwords[principal] = password
+
     def acls(self, *arguments: str) -> None:
         """One call of kafka-acls, as the broker's administrator: `--add --allow-principal User:x ...`."""
-        if self._tool is None:
-            log = (self.folder / "acls.log").open("ab")
-            with log:
-                self._tool = subprocess.Popen(
-                    [*self.java_command(), str(TOOL), f"127.0.0.1:{self.port}"],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
-                )  # fmt: skip
+        assert self._tool is not None
         assert self._tool.stdin is not None
         assert self._tool.stdout is not None
         self._tool.stdin.write(" ".join(arguments) + "\n")

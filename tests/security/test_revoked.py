@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from streamproc.ports.log import NotAllowed, Offset
 from tests.broker.secure import SecureBroker
 from tests.security.conftest import NewStudy
 from tests.security.life import HORIZON, PEOPLE
-from tests.security.principals import GATHERER, REPORTER, STEWARD, SYNTHESIZER
+from tests.security.principals import GATHERER, OPERATOR, REPORTER, STEWARD, SYNTHESIZER, run
 from tests.stream.places import random_symbols
 from tests.stream.programs import Program
 
@@ -32,6 +34,25 @@ def check_denied(role: Program, resource: str) -> None:
     assert ended.code == 5
     assert f"{resource}: the broker does not allow it" in ended.complaint.splitlines()[-1]
     assert "trying again" not in ended.complaint
+
+
+def test_who_is_not_known_any_more_is_told_so_though_an_old_connection_lives(
+    new_study: NewStudy, guarded_broker: SecureBroker
+) -> None:
+    study = new_study()
+    study.do(STEWARD, "init")
+    topic = study.topics.rejects
+
+    async def attempts() -> None:
+        async with study.connect(OPERATOR) as log:
+            await (await log.reader(topic, 0, Offset(0))).close()
+            await asyncio.to_thread(guarded_broker.change_password, OPERATOR, "another-password")
+            assert await log.end_offset(topic, 0) == 0
+            with pytest.raises(NotAllowed, match="does not know user operator, or not with the password"):
+                await log.reader(topic, 0, Offset(0))
+
+    run(attempts())
+    assert study.read(OPERATOR, topic) == []  # with the new password
 
 
 def test_a_running_role_that_is_denied_ends_with_5(new_study: NewStudy, guarded_broker: SecureBroker) -> None:

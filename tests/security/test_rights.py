@@ -15,7 +15,7 @@ from tests.security.principals import Right, rights
 
 pytestmark = pytest.mark.kafka
 
-QUICK = ("gatherer-Read-group", "synthesizer-Write-transactional-id", "analyst-Read-ledger", "steward-Describe-reports")
+QUICK = ("synthesizer-Write-transactional-id", "steward-Describe-reports", "steward-Write-control")
 """Those that a normal run leaves out in turn."""
 
 

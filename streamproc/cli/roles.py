@@ -23,6 +23,7 @@ from streamproc.service.roles import Health, gather, patiently, synthesize
 if TYPE_CHECKING:
     from streamproc.service.listeners import Listener
     from streamproc.service.status_page import StatusPage
+    from streamproc.service.status_page.follower import Shown
 
 KNOCK = 3.0
 """Seconds for a broker to answer before a log line says that it is away."""
@@ -59,9 +60,11 @@ def run(deployment: Deployment, *, catch_up: bool, until_done: bool, **listeners
     """All roles of a study in one process."""
 
     async def work(log: Log, health: Health) -> None:
+        started = asyncio.Event()
         async with asyncio.TaskGroup() as group:
+            group.create_task(synthesize(deployment, log, health, catch_up=catch_up, started=started))
+            await started.wait()  # a refused start changes nothing: no gatherer sends anything either
             group.create_task(gather(deployment, log, health))
-            group.create_task(synthesize(deployment, log, health, catch_up=catch_up))
         if not until_done:
             event("period T is released; the study is over")
             await asyncio.Event().wait()
@@ -102,7 +105,7 @@ def _serve(
 ) -> None:
     set_up_logs(as_json=log_json, level="DEBUG" if debug else "INFO")
     health = Health(deployment)
-    listeners, page = _listeners(health, public, operator), _page(deployment, public)
+    listeners, page = _listeners(health, public, operator), _page(deployment, public, health)
     if page is not None:
         page.attach(listeners[0].app)
 
@@ -164,13 +167,19 @@ def _listeners(health: Health, public: str | None, operator: str | None) -> list
     return listeners
 
 
-def _page(deployment: Deployment, public: str | None) -> StatusPage | None:
+def _page(deployment: Deployment, public: str | None, health: Health) -> StatusPage | None:
     """What the first listener shows, if it is the public one."""
     if public is None:
         return None
     from streamproc.service.status_page import StatusPage
 
-    return StatusPage(deployment.study)
+    def show_counts(shown: Shown) -> None:
+        """Also those of a study that was over before this process started, and whose synthesizer may be elsewhere."""
+        for history in shown.histories.values():
+            if history.counts:
+                health.public.show_counts(history.contract, history.counts[-1])
+
+    return StatusPage(deployment.study, show_counts)
 
 
 async def _knock(deployment: Deployment) -> None:

@@ -6,7 +6,7 @@ import shutil
 
 from tests.stream.conftest import NewPlace
 from tests.stream.places import random_symbols
-from tests.stream.test_listeners import Listeners, ask, names, samples, samples_when
+from tests.stream.test_listeners import LAST_BIN, Listeners, ask, names, samples, samples_when
 
 OVER = "period T is released; the study is over"
 
@@ -45,7 +45,7 @@ def test_a_study_that_is_over_is_still_shown(new_place: NewPlace) -> None:
     for command in ("synthesize", "gather"):
         role = place.start(command, "--stay", *Listeners.ARGUMENTS)
         role.says(OVER)
-        shown = samples(Listeners(role).public)
+        shown = samples_when(Listeners(role).public, lambda found: ("streamproc_bin_rows", LAST_BIN) in found)
         assert shown["streamproc_periods_released", ()] == 2
         assert shown["streamproc_epsilon_spent", ()] == status["epsilon_spent"]
         assert samples(Listeners(role).operator)["streamproc_ready", ()] == 1

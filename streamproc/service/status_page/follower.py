@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -45,9 +45,10 @@ class Shown:
 class Follower:
     """Keeps `shown` up to date. Nothing that goes wrong here ends the process: a page is not worth a study."""
 
-    def __init__(self, study: Study, threads: Executor) -> None:
+    def __init__(self, study: Study, threads: Executor, tell: Callable[[Shown], None] = lambda shown: None) -> None:
         self._study = study
         self._threads = threads
+        self._tell = tell
         self.shown = Shown()
         self.version = 0
         """Grows with every change of `shown`."""
@@ -104,6 +105,7 @@ class Follower:
 
     def _show(self, shown: Shown) -> None:
         self.shown, self.version = shown, self.version + 1
+        self._tell(shown)
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -24,7 +24,7 @@ from streamproc.service.status_page.answers import (
     tagged,
 )
 from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
-from streamproc.service.status_page.follower import Follower
+from streamproc.service.status_page.follower import Follower, Shown
 from streamproc.service.status_page.history import History
 from streamproc.service.status_page.live import LiveStreams
 from streamproc.service.status_page.public_topics import PublicTopics
@@ -50,11 +50,12 @@ ADDRESSES = {
 class StatusPage:
     """The page of one study, on one listener."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, tell: Callable[[Shown], None] = lambda shown: None) -> None:
+        """`tell` is called with whatever the page shows from now on."""
         self._study = study
         # Its own threads: whoever asks much here must not keep the synthesizer waiting for one.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="status-page")
-        self._follower = Follower(study, self._threads)
+        self._follower = Follower(study, self._threads, tell)
         self._streams = LiveStreams(self._follower)
         self._assets = assets()
         self._work, self._reading, self._files = Turnstile(2, 64), Turnstile(4, 64), Turnstile(1, 4)

@@ -10,9 +10,11 @@ from streamproc.actor.startup import OnDisk
 from streamproc.errors import Refused
 from streamproc.ports.disk import Disk
 from streamproc.privacy.quantities import Period
-from streamproc.synth.contract import contract_from_dict, contract_to_dict
+from streamproc.synth.contract import contract_to_dict
 from streamproc.synth.synthesis import Synthesis
+from streamproc.wire.contracts import checked_contract
 from streamproc.wire.malformed import Malformed
+from streamproc.wire.message import Fields
 from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
 
 STATE_FILE = "synthesizer.state"
@@ -57,14 +59,14 @@ def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
         return None
     try:
         state = unpack_arrays(unseal(content, fingerprint))
-        contracts = {name: contract_from_dict(values) for name, values in state["contracts"].items()}
+        contracts = {name: checked_contract(Fields(values)) for name, values in state["contracts"].items()}
         period = Period(state["period"])
         redrawn = [Period(again) for again in state["redrawn"]]
         synthesis = synthesis_of(contracts, period, state["arrays"], redrawn)
         outgoing = tuple(Outgoing(topic, value) for topic, value in state["outgoing"])
         drafted = Draft(period, state["digest"], state["previous"], outgoing)
         return Stored(synthesis, drafted, tuple(state["abandoned"]))
-    except (Malformed, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
         raise Refused(
             f"state file {STATE_FILE}: {reason}; put back the newest copy of the state folder, or rebuild it with "

@@ -125,7 +125,7 @@ class Gatherer:
             if state["key"] != place.key_mark:
                 raise Refused(f"state file {self._file}: not of the study's key; was the control topic created anew?")
             return Gathering.restored(place, state["arrays"]), Offset(state["position"])
-        except (Malformed, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
 

@@ -1,4 +1,4 @@
-"""The files people write: studies, panels, releases, rosters; and addresses."""
+"""The files people write: studies, panels, releases, rosters, secrets; and what stands in the environment."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from streamproc.errors import InvalidInput, StudyError
 from streamproc.panel.frames import panel_from_arrow
 from streamproc.panel.metadata import metadata_from_text
 from streamproc.ports.files import read_panel, read_release, read_study
-from streamproc.ports.kafka.settings import KafkaSettings
+from streamproc.ports.kafka.settings import KafkaSettings, Timeouts
 from streamproc.ports.panel_csv import read_csv
 from streamproc.ports.panel_files import load_panel
 from streamproc.ports.panel_parquet import read_parquet, read_table
 from streamproc.ports.roster import read_roster
+from streamproc.ports.secret_file import read_secret
 from streamproc.service.listeners import Address
+from streamproc.service.operator_token import TOKEN_FILE, read_token
 from streamproc.study import parse_study
 from streamproc.study.broker import Broker
 from streamproc.study.schedule import span_of
@@ -43,6 +45,7 @@ def _folder() -> Path:
 def _file(name: str, data: bytes) -> Path:
     path = _folder() / name
     path.write_bytes(data)
+    path.chmod(0o600)
     return path
 
 
@@ -74,14 +77,16 @@ def _roster(data: bytes) -> None:
     assert len(set(ids)) == len(ids) > 0
 
 
-def _address(data: bytes) -> None:
-    """Whatever is no address of one kind may be one of the next."""
+def _setting(data: bytes) -> None:
+    """Whatever is no setting of one kind may be one of the next."""
     text = data.decode("utf-8", "replace")
     tried: list[Callable[[], object]] = [
         lambda: Address.parse(text),
         lambda: Broker(text).servers,
         lambda: span_of("schedule.every", text),
         lambda: KafkaSettings.parse(("a:1",), {"STREAMPROC_KAFKA_SECURITY": text, "STREAMPROC_KAFKA_MECHANISM": text}),
+        lambda: Timeouts.parse({"SESSION_TIMEOUT": text, "TRANSACTION_TIMEOUT": text}),
+        lambda: read_token({TOKEN_FILE: str(_file("token", data))}),
     ]
     for parse in tried:
         try:
@@ -90,7 +95,17 @@ def _address(data: bytes) -> None:
             assert len(str(error).splitlines()) == 1
 
 
-_ADDRESSES = [b"127.0.0.1:9100", b"[::1]:0", b"kafka://a:1,b:2", b"embedded:x", b"90s", b"week", b"SASL_SSL"]
+_SETTINGS = [
+    b"127.0.0.1:9100",
+    b"[::1]:0",
+    b"kafka://a:1,b:2",
+    b"embedded:x",
+    b"90s",
+    b"week",
+    b"SASL_SSL",
+    b"12.5",
+    b"a-long-enough-token",
+]
 
 FILE_TARGETS = (
     Target("study", (read_study, parse_study), _study, seeds.studies, mutators.of_study, (InvalidInput, StudyError), STUDY),
@@ -134,10 +149,10 @@ FILE_TARGETS = (
     ),
     Target("roster", (read_roster,), _roster, lambda: [seeds.ROSTER], mutators.of_csv, (InvalidInput,), TABLE),
     Target(
-        "addresses",
-        (Address.parse, Broker, span_of, KafkaSettings.parse),
-        _address,
-        lambda: list(_ADDRESSES),
+        "settings",
+        (Address.parse, Broker, span_of, KafkaSettings.parse, Timeouts.parse, read_secret, read_token),
+        _setting,
+        lambda: list(_SETTINGS),
         mutators.of_bytes,
         (),
         TABLE,

@@ -82,11 +82,13 @@ def topic(name: str) -> list[bytes]:
     return list(dict.fromkeys(left().topics[name]))
 
 
+@cache
 def whole_topics(*names: str) -> list[bytes]:
     """Each topic as one input of many records."""
     return [framed(left().topics[name]) for name in names]
 
 
+@cache
 def reports() -> list[bytes]:
     """Reports in usual and unusual forms, for three people and three periods."""
     plain = [encode_report(individual, period, symbol) for individual in ("p", "ö", "l" * 40) for period in (1, 2, 3) for symbol in "ab?"]  # fmt: skip  # noqa: E501
@@ -155,6 +157,7 @@ def packed_panels() -> list[bytes]:
     return [gzip.compress(panel, mtime=0) for panel in panels()]
 
 
+@cache
 def parquet_panels() -> list[bytes]:
     """The same as Parquet: strings, a dictionary, integers with gaps."""
     import pyarrow as pa
@@ -179,6 +182,7 @@ def replayed() -> tuple[Panel, ...]:
     return tuple(replay_study(study, public, tallies_of(study, at_random(study, 9)), SeededEntropy(1)).panels.values())
 
 
+@cache
 def releases(suffix: str) -> list[bytes]:
     """The releases of the small study as files."""
     with TemporaryDirectory() as folder:
@@ -188,6 +192,7 @@ def releases(suffix: str) -> list[bytes]:
         return [path.read_bytes() for path in paths]
 
 
+@cache
 def metadata() -> list[bytes]:
     """What Parquet files of releases carry along."""
     return [metadata_text(panel).encode() for panel in replayed()]

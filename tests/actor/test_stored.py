@@ -1,0 +1,62 @@
+"""A state file whose checksum is right and whose content is not: refused in one line, in little memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import msgpack
+import pytest
+
+from streamproc.actor.stored import STATE_FILE, read_stored
+from streamproc.errors import Refused
+from streamproc.wire.state import seal
+from tests.fuzz.mutators import SEALED
+from tests.fuzz.seeds import left
+from tests.world.disk import MemoryDisk
+
+
+def written_with(change: dict[str, Any]) -> MemoryDisk:
+    body = msgpack.unpackb(left().synthesizer_state[SEALED:]) | change
+    return MemoryDisk({STATE_FILE: seal(left().fingerprint, msgpack.packb(body))})
+
+
+def contracts_with(change: dict[str, Any]) -> dict[str, Any]:
+    contracts = msgpack.unpackb(left().synthesizer_state[SEALED:])["contracts"]
+    return {"contracts": {name: values | change for name, values in contracts.items()}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"contracts": b"none"},
+        {"contracts": {"w": []}},
+        {"contracts": {"w": {"dtype": "<i8", "shape": [0], "data": b""}}},
+        {"arrays": []},
+        {"arrays": {"w/windows": 3}},
+        {"outgoing": [[]]},
+        {"period": None},
+        {"redrawn": 7},
+        contracts_with({"horizon": 0}),
+        contracts_with({"horizon": True}),
+        contracts_with({"rho": float("nan")}),
+        contracts_with({"alphabet": "01"}),
+    ],
+    ids=str,
+)
+def test_content_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match=f"state file {STATE_FILE}: .*; put back the newest copy") as refused:
+        read_stored(written_with(change), left().fingerprint)
+    assert refused.value.__suppress_context__
+
+
+def test_a_horizon_that_would_be_a_matrix_of_terabytes_is_refused_before_it_is_made() -> None:
+    disk = written_with(contracts_with({"horizon": 10**6, "sigmas": [1.0] * 3}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="horizon: expected a whole number from 1 to"):
+            read_stored(disk, left().fingerprint)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20

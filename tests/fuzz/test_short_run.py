@@ -1,0 +1,21 @@
+"""A short run, all targets in one process: the same worker that the long run has one of for each target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fuzz.__main__ import Run, table
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.worker import EVERY, has_atheris
+
+INPUTS = 4_000
+
+
+def test_a_few_thousand_hostile_inputs_crash_no_decoder(tmp_path: Path) -> None:
+    found = Run(INPUTS, seconds=240, seed=1, crashes=tmp_path).of(EVERY)
+    told = table(found)
+    assert [seen.target for seen in found] == list(TARGETS)
+    assert not any(seen.crashes for seen in found), told
+    assert all(seen.inputs and seen.largest for seen in found), told
+    assert told.splitlines()[-1].startswith(f"{INPUTS} inputs, {len(TARGETS)} decoders, 0 crashes")
+    assert all((seen.edges or 0) > 100 for seen in found) or not has_atheris(), told

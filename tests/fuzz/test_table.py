@@ -1,0 +1,98 @@
+"""No decoder is left out of the table, every seed is valid, and the harness notices each kind of crash."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import streamproc
+from streamproc.wire import Malformed
+from tests.fuzz.tally import Seen
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.trial import Bound, BytesInTow, Target, TooMuchMemory, tried
+
+TAKES_BYTES = re.compile(r"(decode|parse|read|load|unpack|unseal|split_reports|verify_chain|home_partition|murmur2)|.*from_(text|dict|arrow|pandas)")  # fmt: skip  # noqa: E501
+
+ELSEWHERE = {
+    "streamproc.panel.frames.panel_from_pandas": "a frame that the caller made, not bytes",
+    "streamproc.panel.panel.Panel.from_arrow": "is panel_from_arrow",
+    "streamproc.panel.panel.Panel.from_pandas": "is panel_from_pandas",
+    "streamproc.ports.embedded.store.read": "rows of our own SQLite file; their values go to the decoders",
+    "streamproc.ports.files.reading": "opens a file",
+    "streamproc.ports.kafka.requests.Uuid.decode": "a part of a protocol that aiokafka speaks",
+}
+"""What the pattern finds that needs no target of its own, and why."""
+
+
+def public(module_name: str) -> Iterator[tuple[str, object]]:
+    """Functions of a module, and class methods that make a value."""
+    module = import_module(module_name)
+    for name, value in vars(module).items():
+        if name.startswith("_") or getattr(value, "__module__", None) != module_name:
+            continue
+        if inspect.isfunction(value):
+            yield f"{module_name}.{name}", value
+        elif inspect.isclass(value):
+            makers = [key for key, made in vars(value).items() if isinstance(made, classmethod) and not key.startswith("_")]
+            yield from ((f"{module_name}.{name}.{key}", getattr(value, key)) for key in makers)
+
+
+def takers() -> dict[str, object]:
+    modules = [found.name for found in pkgutil.walk_packages(streamproc.__path__, "streamproc.")]
+    found = dict(pair for module in modules if not module.endswith("__main__") for pair in public(module))
+    return {name: value for name, value in found.items() if TAKES_BYTES.match(name.rpartition(".")[2])}
+
+
+def test_everything_that_takes_bytes_from_outside_is_in_the_table() -> None:
+    covered = [part for target in TARGETS.values() for part in target.covers]
+    forgotten = {name for name, value in takers().items() if value not in covered} - set(ELSEWHERE)
+    assert forgotten == set()
+
+
+def test_what_needs_no_target_is_still_there() -> None:
+    assert set(ELSEWHERE) <= set(takers())
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+def test_every_seed_but_what_is_planted_is_valid(target: Target) -> None:
+    seeds = [seed for seed in target.seeds() if seed != b"no report"]
+    assert seeds
+    assert all(tried(target, seed).decoded for seed in seeds)
+
+
+def of(feed: object) -> Target:
+    return replace(TARGETS["reject"], feed=feed, bound=Bound(1, 100_000))  # type: ignore[arg-type]
+
+
+def quoting(data: bytes) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        raise Malformed("text") from None
+
+
+def test_an_error_that_is_not_declared_too_much_memory_and_bytes_in_tow_are_crashes(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        tried(of(lambda data: 1 // len(data)), b"")
+    with pytest.raises(TooMuchMemory):
+        tried(of(lambda data: bytes(200_000)), b"")
+    with pytest.raises(BytesInTow):
+        tried(of(quoting), b"\xff")
+    assert tried(of(lambda data: bytes(50_000)), b"").peak > 50_000
+
+
+def test_a_crash_is_counted_and_the_first_input_of_each_kind_is_kept(tmp_path: Path) -> None:
+    seen, target = Seen("reject"), of(lambda data: 1 // (len(data) % 2))
+    for data in (b"ab", b"abcd", b"a"):
+        seen.feed(target, data, tmp_path, patient=True)
+    assert seen.inputs == 3
+    assert list(seen.crashes.values()) == [2]
+    assert [Path(saved).read_bytes() for saved in seen.saved] == [b"ab"]
+    assert Seen.from_json(seen.to_json()) == seen

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import random as module_random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from random import Random
 
@@ -52,7 +53,7 @@ def run(
     """A run of this scene under this weather. `random` decides what the operator and the file systems leave open."""
     journal = Journal(trace)
     chances = random or Random(0)
-    with _listening(journal), _module_random(chances.getrandbits(32)):
+    with _listening(journal), redirect_stderr(_Pen(journal)), _module_random(chances.getrandbits(32)):
         in_virtual_time(_play(scene, weather, strokes, chances, journal), at_most=3600.0)
     return Outcome(journal.faults, journal.violations, list(journal.trace()))
 
@@ -80,6 +81,7 @@ async def _play(scene: Scene, weather: Weather, strokes: Sequence[Stroke], rando
         await _until_released(world, operator, sights, storm)
     finally:
         await _stop([*storm, *tasks, *(task for _, task in fate.seconds)])
+    journal.faults["transaction timed out"] += world.broker.timed_out
     check_everything(world, sights, nobody=operator.nobody)
 
 
@@ -109,6 +111,18 @@ async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
     for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, Exception):
             raise result from None
+
+
+class _Pen(io.StringIO):
+    """What commands print for people."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def write(self, text: str) -> int:
+        self._journal.said.append(text)
+        return len(text)
 
 
 class _Ear(logging.Handler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
 from typing import Literal, TypeAlias
@@ -24,6 +24,7 @@ Kind: TypeAlias = Literal[
     "clock jumps back",
     "second synthesizer",
     "cloned disk",
+    "disk copied",
     "disk rolled back",
     "disk lost",
     "bit flip",
@@ -47,9 +48,12 @@ class Stroke:
 
 
 def strokes_of(random: Random, length: float) -> list[Stroke]:
+    """A few, of a few kinds; a disk that is rolled back was copied before."""
     kinds = random.sample(KINDS, random.randint(1, 4))
     chosen = [random.choice(kinds) for _ in range(random.choice((0, 1, 2, 3, 5)))]
     strokes = [Stroke(random.uniform(0.2, length), kind, random.random() < 0.4, random.uniform(0.3, 5.0)) for kind in chosen]
+    rolled = [stroke for stroke in strokes if stroke.kind == "disk rolled back"]
+    strokes += [replace(stroke, at=stroke.at * random.random(), kind="disk copied") for stroke in rolled]
     return sorted(strokes, key=lambda stroke: stroke.at)
 
 
@@ -60,26 +64,29 @@ class Fate:
         self._world = world
         self._operator = operator
         self._crews = crews
+        self._copies = {machine: machine.storage.image() for machine in (operator.machine, *crews)}
         self.seconds: list[tuple[Operator, asyncio.Task[None]]] = []
         """Further synthesizers, each with its operator."""
 
     async def run(self, strokes: Sequence[Stroke]) -> None:
         """All of them, each in time."""
-        old = self._operator.machine.storage.image()
         for stroke in strokes:
             await asyncio.sleep(max(stroke.at - self._world.now, 0.0))
             machine = self._world.random.choice(self._crews) if stroke.on_gatherer else self._operator.machine
             self._strike(stroke, machine)
-            if stroke.kind == "disk rolled back":
-                machine.storage.put_back(old)
-            old = self._operator.machine.storage.image() if not stroke.on_gatherer else old
 
     def _strike(self, stroke: Stroke, machine: Machine) -> None:
         world, storage = self._world, machine.storage
         world.journal.fault(stroke.kind, machine.name)
         match stroke.kind:
-            case "kill" | "disk rolled back":
+            case "kill":
                 self._kill(machine)
+            case "disk copied":
+                self._copies = {each: each.storage.image() for each in self._copies}
+                self._operator.spare.append(self._copies[self._operator.machine])
+            case "disk rolled back":
+                self._kill(machine)
+                storage.put_back(self._copies[machine])
             case "power cut":
                 machine.power_cut()
             case "ignored sync":

@@ -43,6 +43,8 @@ class SimulatedBroker:
         self._open: list[Transaction] = []
         self._members: dict[tuple[str, str], dict[int, float]] = {}
         self._joined = 0
+        self.timed_out = 0
+        """Transactions that were aborted because they were open for too long."""
         self.groups = Changes()
         """Members come and go."""
 
@@ -128,6 +130,7 @@ class SimulatedBroker:
             return
         for transaction in [each for each in self._open if each.deadline <= self._time()]:
             self._end(transaction, Status.ABORTED)
+            self.timed_out += 1
 
     def _end(self, transaction: Transaction, status: Status) -> None:
         transaction.end(status)

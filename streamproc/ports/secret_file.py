@@ -29,10 +29,13 @@ def read_secret(variable: str, path: Path) -> str:
     return secret
 
 
-@functools.cache
 def warn_if_open(variable: str, path: Path) -> None:
-    """Say once, as a log line or on standard error, that a file with a secret is readable by every user of the machine."""
+    """Say that a file with a secret is readable by every user of the machine, if it is."""
     if path.stat().st_mode & stat.S_IROTH:
-        logging.getLogger("streamproc").warning(
-            "%s: everybody on this machine can read %s: chmod o-r it", variable, display(path)
-        )
+        warn_once(f"{variable}: everybody on this machine can read {display(path)}: chmod o-r it")
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    """A log line, or one on standard error where nothing is logged; a process that connects often says it once."""
+    logging.getLogger("streamproc").warning("%s", message)

@@ -71,6 +71,10 @@ def test_time_outs_are_those_of_the_environment_where_it_has_any(tmp_path: Path)
         ({"SECURITY": "SSL", "CA": "TMP/not.pem"}, "_CA: .*expected PEM"),
         ({"SECURITY": "SSL", "CERT": "TMP/not.pem"}, "expected both or neither"),
         ({"SECURITY": "SSL", "CERT": "TMP/not.pem", "KEY": "TMP/not.pem"}, "_CERT: .*expected PEM"),
+        ({"SECURITY": "SSL", "CERT": "TMP/not.pem", "KEY": "TMP/absent"}, "_KEY: .*absent: cannot be read: No such file"),
+        ({"SECURITY": "SSL", "CERT": "TMP/absent", "KEY": "TMP/not.pem"}, "_CERT: .*absent: cannot be read: No such file"),
+        ({"PASSWORD": "secret"}, "STREAMPROC_KAFKA_PASSWORD: no such setting; there are STREAMPROC_KAFKA_SECURITY, _MECH"),
+        ({"SECURITY_PROTOCOL": "SASL_SSL"}, "STREAMPROC_KAFKA_SECURITY_PROTOCOL: no such setting"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, given: dict[str, str], message: str) -> None:
@@ -78,3 +82,9 @@ def test_a_mistake_is_one_line(tmp_path: Path, given: dict[str, str], message: s
         parse(tmp_path, **given)
     assert "\n" not in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_what_kubernetes_sets_for_a_service_of_our_name_is_no_setting(tmp_path: Path) -> None:
+    names = ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_CLIENTS", "PORT", "PORT_9092_TCP", "PORT_9092_TCP_ADDR")
+
+    assert parse(tmp_path, **dict.fromkeys(names, "10.0.0.1")) == parse(tmp_path)

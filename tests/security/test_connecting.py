@@ -83,6 +83,7 @@ def no_tls(broker: SecureBroker) -> tuple[str, Environment]:
         (no_certificate, f"the broker wants a certificate of ours: set {K}CERT and {K}KEY"),
         (no_tls, f"the broker answers in TLS, but {K}SECURITY is PLAINTEXT"),
     ],
+    ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_the_reason_is_one_line(
     place: Place, secure_broker: SecureBroker, attempt: Callable[[SecureBroker], tuple[str, Environment]], said: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +12,16 @@ from typing import Any
 
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
-from streamproc.ports.secret_file import read_secret, warn_if_open
+from streamproc.ports.secret_file import read_secret, warn_if_open, warn_once
 
 PREFIX = "STREAMPROC_KAFKA_"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 TIMEOUTS = ("SESSION_TIMEOUT", "TRANSACTION_TIMEOUT")
 KNOWN = ("SECURITY", "MECHANISM", "USER", "PASSWORD_FILE", "CA", "CERT", "KEY", "INSTANCE", *TIMEOUTS)
+
+_SERVICE = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?")
+"""What Kubernetes sets in every container if a service is called `streamproc-kafka`."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class KafkaSettings:
     def parse(cls, servers: tuple[str, ...], environ: Mapping[str, str]) -> KafkaSettings:
         """From STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY, _INSTANCE, _SESSION_TIMEOUT
         and _TRANSACTION_TIMEOUT."""
+        _check_names(environ)
         given = {name: environ[PREFIX + name] for name in KNOWN if environ.get(PREFIX + name)}
         security = _one_of("SECURITY", given, PROTOCOLS)
         sasl, tls = security.startswith("SASL_"), security.endswith("SSL")
@@ -74,6 +79,8 @@ class KafkaSettings:
                     raise InvalidInput(f"{PREFIX}{name}: is set, but {PREFIX}SECURITY is {security}, which does not use it")
         if sasl and not {"USER", "PASSWORD_FILE"} <= set(given):
             raise InvalidInput(f"{PREFIX}SECURITY is {security}: expected {PREFIX}USER and {PREFIX}PASSWORD_FILE too")
+        if (security, given.get("MECHANISM")) == ("SASL_PLAINTEXT", "PLAIN"):
+            warn_once(f"{PREFIX}MECHANISM is PLAIN without TLS: whoever listens on the network learns the password")
         return cls(
             servers,
             security,
@@ -99,6 +106,14 @@ class KafkaSettings:
             "sasl_plain_username": self.user,
             "sasl_plain_password": self.password,
         }
+
+
+def _check_names(environ: Mapping[str, str]) -> None:
+    """Refuse a name with a mistake in it, which would leave a connection less secure than it was meant to be."""
+    for name in environ:
+        rest = name.removeprefix(PREFIX)
+        if rest != name and rest not in KNOWN and not _SERVICE.fullmatch(rest):
+            raise InvalidInput(f"{name}: no such setting; there are {PREFIX}{', _'.join(KNOWN)}")
 
 
 def _one_of(name: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str:

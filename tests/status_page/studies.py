@@ -33,9 +33,9 @@ class PageRecipe(Recipe):
 class ShownStudy:
     """A study, and the process that serves its page."""
 
-    def __init__(self, folder: Path, programs: Programs, recipe: PageRecipe) -> None:
+    def __init__(self, folder: Path, programs: Programs, recipe: PageRecipe, broker: str = "embedded:log") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.place = Place(folder, "embedded:log", recipe, programs)
+        self.place = Place(folder, broker, recipe, programs)
         self.place.write_study()
         self._program: Program | None = None
         self._address = "127.0.0.1:0"

@@ -115,6 +115,47 @@ def test_one_changed_byte_of_what_is_served_fails_visibly(half_way: ShownStudy, 
     assert verdict(visit)[0] == "good"
 
 
+TRICKS = """async () => {
+    const { LedgerWalk } = await import("/static/verify.js");
+    const { records } = await import("/static/data.js");
+    const { unpack } = await import("/static/msgpack.js");
+    const values = [];
+    for await (const value of records("ledger")) values.push(value);
+    const kinds = values.map((value) => unpack(value).type);
+    const places = (kind) => kinds.flatMap((found, place) => (found === kind ? [place] : []));
+    const without = (place) => values.filter((_, other) => other !== place);
+    const tricks = {
+        "as it is": values,
+        "no study": without(0),
+        "a second study": [values[0], ...values],
+        "an intent lost": without(places("intent")[1]),
+        "another intent": values.toSpliced(places("intent")[1], 0, values[places("intent")[2]]),
+        "a measurement lost": without(places("measurement")[1]),
+        "a measurement twice": values.toSpliced(places("measurement")[1], 0, values[places("measurement")[1]]),
+        "a period lost": without(places("period")[1]),
+        "a period twice": [...values, values[places("period")[2]]],
+    };
+    const said = {};
+    for (const [trick, altered] of Object.entries(tricks)) {
+        const walk = new LedgerWalk();
+        try {
+            for (const value of altered) await walk.add(value);
+            said[trick] = "good";
+        } catch (error) {
+            said[trick] = error.message;
+        }
+    }
+    return said;
+}"""
+
+
+def test_records_that_are_lost_added_or_repeated_break_the_chain(half_way: ShownStudy, browser: Chromium) -> None:
+    said = open_page(browser, half_way).ask(TRICKS)
+    assert said.pop("as it is") == "good"
+    assert len(said) == 8
+    assert all(problem.startswith("ledger record ") for problem in said.values()), said
+
+
 def test_a_table_that_is_not_the_ledgers_fails_too(half_way: ShownStudy, browser: Chromium) -> None:
     def lie(route: Route) -> None:
         answer = route.fetch()

@@ -70,6 +70,7 @@ async function walk(say) {
     await ledger.add(value);
     if (ledger.records % 64 === 0) say(`${whole(ledger.records)} records read…`);
   }
+  if (ledger.study !== status.study) throw new Error(`the ledger is of another study, ${ledger.study}`);
   for (const row of shown) compare(row, ledger);
   let columns = 0;
   if (at("with-columns").checked)

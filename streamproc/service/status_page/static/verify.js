@@ -41,7 +41,7 @@ export class LedgerWalk {
     this.expect((record.type === "study") === (this.records === 0), "a study record comes first, and once");
     if (record.type === "study") {
       this.head = await sha256(value);
-      this.insecure = record.insecure;
+      this.study = record.study.get("name");
     } else if (record.type === "intent") this.announced(record.period, hex(record.digest));
     else if (record.type === "measurement") this.measurement(record);
     else if (record.type === "period") await this.closed(record, await sha256(value));
@@ -75,6 +75,9 @@ export class LedgerWalk {
     this.expect(abandoned.every((lost) => this.intents.includes(lost)), "abandons a draw that was never announced");
     const binding = this.intents.filter((intent) => !abandoned.includes(intent));
     this.expect(binding.length === 1 && binding[0] === digest, "is not the one draw that was announced");
+    const names = [...record.releases.keys()].sort().join();
+    this.expect(this.periods.length === 0 || names === this.names, "has other releases than the one before");
+    this.names = names;
     let total = 0;
     for (const [name, fields] of record.releases) {
       await this.release(name, Object.fromEntries(fields));
@@ -120,6 +123,7 @@ export async function walkColumns(name, digests, rows, values, onColumn) {
     const place = `${name}, period ${done + 1}`;
     expect(contract !== null && record.type === "column" && record.release === name, `${place}: not a column after a contract`);
     expect(record.period === done + 1 && record.first === row && record.total === rows, `${place}: rows are missing`);
+    expect(record.rows > 0 || rows === 0, `${place}: rows are missing`);
     expect(record.data.length === Math.ceil((record.rows * record.bits) / 8), `${place}: rows are missing`);
     parts.push(record.data);
     row += record.rows;

@@ -61,12 +61,12 @@ class Operator:
         await synthesize(deployment, process.log, health, catch_up=self._catch_up)
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
-        """Invariant 10. Who was refused before fencing has changed nothing; who was after it has only fenced."""
-        looked_only = set(process.changed) <= {"fence"}
-        fenced = "fence" in process.changed
-        if not fenced and process.changed:
+        """Invariant 10: who was refused at the start has looked, at most fenced, and looked again."""
+        if process.started:
+            return
+        if set(process.changed) - {"fence"}:
             self._world.journal.violated(10, f"a refused start did {process.changed}: {refusal}")
-        if looked_only and self._files() != before:
+        if self._files() != before:
             self._world.journal.violated(10, f"a refused start changed the state folder: {refusal}")
 
     def _files(self) -> dict[str, bytes]:
@@ -114,12 +114,13 @@ class Operator:
                 world.journal.violated(9, f"restore failed: {end.failure!r}")
                 return
             if end.refusal is not None:
-                self._check_unchanged(process, before, end.refusal)
                 if any(words in end.refusal for words in NOTHING_TO_RESTORE):
                     return
                 if any(words in end.refusal for words in MENDABLE):
                     self.machine.storage.capacity = None
-                elif "holds a state already" in end.refusal:
+                else:
+                    self._check_unchanged(process, before, end.refusal)
+                if "holds a state already" in end.refusal:
                     self.machine.storage.put_back(EMPTY)
                 elif "--accept-cost" in end.refusal:
                     accept = True

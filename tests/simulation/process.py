@@ -82,6 +82,8 @@ class Process:
         self.paused_until = 0.0
         self.changed: list[str] = []
         """The calls with an effect on the log that it made."""
+        self.started = False
+        """Whether it got past its start."""
         self.log = SimulatedLog(network.broker, _CallFaults(self), name=name)
         self.files: SimulatedFileSystem = machine.storage.process(name, _StepFaults(self))
         self._task: asyncio.Task[None] | None = None

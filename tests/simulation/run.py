@@ -121,8 +121,9 @@ class _Pen(io.StringIO):
         self._journal = journal
 
     def write(self, text: str) -> int:
+        written = super().write(text)
         self._journal.said.append(text)
-        return len(text)
+        return written
 
 
 class _Ear(logging.Handler):

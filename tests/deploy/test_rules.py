@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,3 +32,8 @@ def test_every_recorded_series_is_tested() -> None:
     tested = {test["expr"] for path in RULE_TESTS for group in yaml.safe_load(path.read_text())["tests"]
               for test in group.get("promql_expr_test", ())}  # fmt: skip
     assert tested == {rule["record"] for rule in rules("record")}
+
+
+def test_every_alert_is_explained_on_the_operators_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    assert [rule["alert"] for rule in rules("alert")] == re.findall(r"^### (Streamproc\w+)$", page, re.MULTILINE)

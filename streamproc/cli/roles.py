@@ -60,9 +60,11 @@ def run(deployment: Deployment, *, catch_up: bool, until_done: bool, **listeners
     """All roles of a study in one process."""
 
     async def work(log: Log, health: Health) -> None:
+        started = asyncio.Event()
         async with asyncio.TaskGroup() as group:
+            group.create_task(synthesize(deployment, log, health, catch_up=catch_up, started=started))
+            await started.wait()  # a refused start changes nothing: no gatherer sends anything either
             group.create_task(gather(deployment, log, health))
-            group.create_task(synthesize(deployment, log, health, catch_up=catch_up))
         if not until_done:
             event("period T is released; the study is over")
             await asyncio.Event().wait()

@@ -138,15 +138,23 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
     return state.counts if state.period >= contract.mechanism.k else None
 
 
-async def synthesize(deployment: Deployment, log: Log, health: Health, *, catch_up: bool) -> None:
-    """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released."""
+async def synthesize(
+    deployment: Deployment, log: Log, health: Health, *, catch_up: bool, started: asyncio.Event | None = None
+) -> None:
+    """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released.
+
+    `started` is set once the start was not refused.
+    """
     study, clock = deployment.study, deployment.clock
+    started = started or asyncio.Event()
     if await patiently(lambda: is_over(deployment, log, draws=True), health):
+        started.set()
         return await _follow_ledger(deployment, log, health)
     with deployment.locked_disk() as disk:
         await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health)
         mark = await patiently(lambda: deployment.fingerprint(log), health)
         synthesizer = Synthesizer(study, mark, SynthesizerPorts(log, disk, deployment.entropy(), clock), health)
+        synthesizer.started = started
         scheduler = None
         if study.schedule is not None:
             scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)

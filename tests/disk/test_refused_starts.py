@@ -114,6 +114,13 @@ def test_a_file_that_is_not_what_was_written_is_refused(place: Place, role: str,
     check_refused(place, role, f"state file {file}: state: {why}")
 
 
+def test_no_gatherer_works_beside_a_synthesizer_that_is_refused(place: Place) -> None:
+    path = place.state / "synthesizer.state"
+    path.write_bytes(flipped(path.read_bytes()))
+
+    check_refused(place, "run", "state file synthesizer.state: state: damaged")
+
+
 @pytest.mark.parametrize("role", FILES)
 def test_what_is_not_spoilt_goes_on(place: Place, role: str) -> None:
     check_goes_on(place, role)

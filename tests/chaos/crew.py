@@ -40,6 +40,7 @@ class Gatherer:
             stage.journal.ended("gatherer", process.name, "nothing", code, {0})
             bad += 1
             await asyncio.sleep(1)
+        stage.give_up(f"{self._name} does not live on")
 
     async def _start(self) -> Process:
         number = GATHERERS.index(self._name)
@@ -54,7 +55,7 @@ class Gatherer:
     async def suffer(self) -> None:
         """Its faults, one after the other."""
         faults = self._stage.plan.tracks[self._name]
-        while faults:
+        while faults and not self._stage.hopeless:
             await self._stage.until(lambda: self._stage.reporting >= faults[0].period, f"period {faults[0].period}")
             await self._stage.until(lambda: self._process is not None, self._name)
             await self._stage.moment(faults[0], lambda: self._running.began)
@@ -86,7 +87,7 @@ async def harm(stage: Stage, process: Process, kind: Kind, role: str) -> bool:
 async def trouble_broker(stage: Stage) -> None:
     """Kill the broker or restart it, and wait until it answers."""
     faults = stage.plan.tracks[BROKER]
-    while faults:
+    while faults and not stage.hopeless:
         fault = faults[0]
         await stage.until(lambda: stage.reporting >= faults[0].period, f"period {fault.period}")
         began = time.monotonic()
@@ -123,7 +124,7 @@ async def ask_status(stage: Stage) -> None:
     """Note what `status` says, for as long as the study goes on and once more."""
     last = False
     while not last:
-        last = stage.over
+        last = stage.over or stage.hopeless
         process = await stage.starter.start("status", "streamproc", "status", stage.file, "--json")
         code = await process.end()
         stage.journal.ended("status", process.name, "nothing", code, stage.allowed(process))

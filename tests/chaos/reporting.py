@@ -28,6 +28,8 @@ async def report_and_close(stage: Stage) -> None:
     panel = stage.folder / "panel.csv"
     stage.study.write_panel(panel, range(half, len(stage.study.people)))
     for period in range(1, stage.study.horizon + 1):
+        if stage.hopeless:
+            return
         stage.reporting = period
         stage.journal.note(f"period {period} is reported")
         await asyncio.gather(_by_program(stage, range(half), period), _by_command(stage, panel, half, period))

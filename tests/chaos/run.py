@@ -95,22 +95,30 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
     return Outcome(report)
 
 
+class _Hopeless(Exception):
+    """The study will not come to its end."""
+
+
 async def _live(stage: Stage) -> None:
     """Everybody at once, until the last period is released and all processes have seen it."""
     gatherers = [Gatherer(stage, name) for name in GATHERERS]
-    async with asyncio.TaskGroup() as group:
-        synthesizers = Synthesizers(stage, group)
-        keepers = [group.create_task(synthesizers.keep()), *(group.create_task(each.keep()) for each in gatherers)]
-        keepers += [group.create_task(watch(stage)), group.create_task(ask_status(stage))]
-        group.create_task(synthesizers.suffer())
-        for gatherer in gatherers:
-            group.create_task(gatherer.suffer())
-        group.create_task(trouble_broker(stage))
-        await report_and_close(stage)
-        await stage.until(lambda: stage.over, "the last period to be released")
-        await stage.until(lambda: all(keeper.done() for keeper in keepers), "all processes to end")
-        for keeper in keepers:
-            keeper.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            synthesizers = Synthesizers(stage, group)
+            keepers = [group.create_task(synthesizers.keep()), *(group.create_task(each.keep()) for each in gatherers)]
+            keepers += [group.create_task(watch(stage)), group.create_task(ask_status(stage))]
+            group.create_task(synthesizers.suffer())
+            for gatherer in gatherers:
+                group.create_task(gatherer.suffer())
+            broker = group.create_task(trouble_broker(stage))
+            await report_and_close(stage)
+            await stage.until(lambda: stage.over, "the last period to be released")
+            await stage.until(lambda: all(keeper.done() for keeper in keepers), "all processes to end")
+            await broker
+            if stage.hopeless:
+                raise _Hopeless
+    except* _Hopeless:
+        pass  # the journal says why
 
 
 async def _command(stage: Stage, command: str) -> None:

@@ -79,15 +79,25 @@ def _weights(
 
 
 def chance_of_noise(evidence: Evidence) -> float:
-    """An upper bound on the chance that any noise of the study was not zero, with which `columns_are_the_data` may fail."""
+    """A bound on the chance that any noise of the study was not zero, with which `columns_are_the_data` may fail."""
     chance = 0.0
-    for record in evidence.ledger:
-        fields = record.fields
-        if fields["type"] == "measurement":
-            contract = contract_of(evidence.synthetic[fields["release"]])
-            sigmas = contract["sigmas"] if contract["kind"] == "cumulative" else [contract["sigma_first"]]
-            chance += len(fields["data"]) / 8 * 2.001 * math.exp(-1 / (2 * max(sigmas[: fields["period"]]) ** 2))
+    for record in evidence.periods:
+        for topic in filter(None, evidence.synthetic.values()):
+            contract = contract_of(topic)
+            for sigma, count in _noise_of(contract, record["period"]):
+                chance += count * 2.001 * math.exp(-1 / (2 * sigma**2))
     return chance
+
+
+def _noise_of(contract: dict[str, Any], period: int) -> Iterator[tuple[float, int]]:
+    """The parameter of the noise drawn in a period, and how often it is drawn."""
+    if contract["kind"] == "window":
+        if period >= contract["k"]:
+            yield max(contract["sigma_first"], contract["sigma_later"]), len(contract["alphabet"]) ** contract["k"]
+        return
+    for b in range(1, period + 1):
+        time = period - b + 1
+        yield contract["sigmas"][b - 1], (time & -time).bit_length() if contract["counter"] == "honaker" else 1
 
 
 def acknowledged_reports_count(evidence: Evidence, model: Model) -> Iterator[str]:

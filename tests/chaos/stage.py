@@ -39,6 +39,8 @@ class Stage:
     """The period that is being reported."""
     broker_trouble: float = float("-inf")
     """Until when, on the monotonic clock, a command may give up on the broker."""
+    hopeless: bool = False
+    """Whether something that ought to happen will not: then nothing is waited for any more."""
     duels: set[int] = field(default_factory=set)
     """Periods at which two synthesizers worked on copies of one folder."""
     statuses: list[tuple[int, int]] = field(default_factory=list)
@@ -63,14 +65,20 @@ class Stage:
         return not any(fault.period < period for track in lasting for fault in self.plan.tracks[track])
 
     async def until(self, condition: Callable[[], bool], what: str) -> bool:
-        """Wait; that it does not come is a violation, and the run goes on without it."""
+        """Wait; that it does not come is a violation, and the end of the run."""
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            if time.monotonic() > deadline:
-                self.journal.violation(f"9: waited {PATIENCE:g} s for {what}")
+            if self.hopeless:
                 return False
+            if time.monotonic() > deadline:
+                self.give_up(f"waited {PATIENCE:g} s for {what}")
             await asyncio.sleep(0.005)
         return True
+
+    def give_up(self, why: str) -> None:
+        """The study cannot come to its end: what is there is judged."""
+        self.hopeless = True
+        self.journal.violation(f"9: {why}")
 
     async def moment(self, fault: Fault, began: Callable[[], float]) -> None:
         """Wait for the moment a fault aims at; `began` says when whom it will hit was started."""

@@ -79,11 +79,12 @@ class Synthesizers:
             bad += 1
             await asyncio.sleep(1)
             self._seat = Seat(stage, self._group, seat.folder)
+        stage.give_up("the synthesizer does not live on")
 
     async def suffer(self) -> None:
         """Its faults, one after the other."""
         faults = self._stage.plan.tracks[SYNTHESIZER]
-        while faults:
+        while faults and not self._stage.hopeless:
             await self._stage.until(lambda: self._stage.reporting >= faults[0].period, f"period {faults[0].period}")
             await self._stage.until(lambda: self._seat.process is not None, "a synthesizer")
             if faults[0].kind is Kind.TAKEOVER:

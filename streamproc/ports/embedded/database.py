@@ -13,6 +13,7 @@ from typing import TypeVar
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
 from streamproc.ports.embedded.store import SCHEMA
+from streamproc.ports.file_system import LocalFileSystem
 from streamproc.ports.log import LogUnavailable, OutcomeUnknown
 
 APPLICATION = 0x53545250
@@ -117,10 +118,15 @@ class Database:
         return db
 
     def _create_file(self) -> None:
+        folder = self._path.parent
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = [each for each in (folder, *folder.parents) if not each.exists()]
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Before SQLite makes it: its own files take the mode of this one.
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            # SQLite syncs its files, but not the folders that lead to them.
+            for each in (self._path, *new):
+                LocalFileSystem().sync_folder(each.parent)
         except FileExistsError:
             raise InvalidInput(f"embedded log {display(self._path.parent)}: is a file, expected a folder") from None
         except OSError as error:

@@ -28,14 +28,21 @@ def test_a_page_that_is_left_open_follows_the_study_to_its_end(new_study: ShownS
     visit.wait("#release-choice label:nth-of-type(2)")
     visit.wait("#chain tbody tr:nth-child(2)")
 
+    visit.click("#headroom summary")
+    visit.see(lambda page: page.focus("#bins button:nth-child(2)"))
+    new_study.release(panel, 3, 3)
+    visit.wait('html[data-shown="3"]')
+    assert visit.ask("document.querySelector('#headroom details').open"), "what was opened stays open"
+    assert visit.ask("document.activeElement.className") == "bin", "and focus where it was"
+
     new_study.kill()
     visit.wait(".live[data-state=away]")
     assert "Reconnecting" in visit.text("#live")
-    assert visit.texts("#facts .figure")[1] == "2 of 4"
+    assert visit.texts("#facts .figure")[1] == "3 of 4"
     new_study.serve()
     visit.wait(".live[data-state=live]")
 
-    new_study.release(panel, 3, 4)
+    new_study.release(panel, 4, 4)
     visit.wait('html[data-shown="4"]')
     assert "The study is over" in visit.text("#lede")
     assert "never" in visit.text("#facts")

@@ -2,7 +2,7 @@
 
 import { lineChart, smallChart } from "/static/chart.js";
 import { ask } from "/static/data.js";
-import { at, drawn, h } from "/static/elements.js";
+import { at, drawn, h, renew } from "/static/elements.js";
 import { interval, percent, plural, whole } from "/static/words.js";
 
 const MOST_SMALL = 12;
@@ -72,7 +72,7 @@ function chooseRelease(chosen, ready) {
   );
   const key = ready.map((candidate) => candidate.name).join();
   if (at("release-choice").dataset.key !== key) {
-    at("release-choice").replaceChildren(h("legend", {}, "Release"), ...radios);
+    renew(at("release-choice"), h("legend", {}, "Release"), ...radios);
     at("release-choice").dataset.key = key;
   }
   if (changed || !query) query = chosen.questions[0].query;
@@ -172,7 +172,7 @@ async function showBins() {
   at("bins-title").textContent = chosen.kind === "window" ? `Every bin: ${plural(chosen.k, "period")}, oldest first` : "At least so many periods";
   at("bins-said").textContent = said(found, text);
   at("bin-field").hidden = found.total <= MOST_SMALL;
-  at("bins").replaceChildren(...found.bins.map((bin, place) => small(bin, all[place])));
+  renew(at("bins"), ...found.bins.map((bin, place) => small(bin, all[place])));
 }
 
 function said(found, text) {

@@ -27,6 +27,11 @@ export function range(series) {
   return [low > 0 && low < high * 0.6 ? 0 : low - room, high + room];
 }
 
+// How far to the right a chart goes: to the end of the study, unless most of it would be empty.
+export function reach(horizon, last) {
+  return Math.min(horizon, Math.max(24, Math.ceil(1.35 * last)));
+}
+
 function band(series, x, y) {
   const upper = series.periods.map((period, place) => [x(period), y(series.high[place])]);
   const lower = series.periods.map((period, place) => [x(period), y(series.low[place])]);
@@ -42,9 +47,11 @@ function line(series, x, y) {
 }
 
 export function lineChart(series, horizon, width, chosen) {
+  const last = series.periods.at(-1);
+  const end = reach(horizon, last);
   const height = width < 520 ? 240 : 320;
   const [left, right, top, bottom] = [48, 18, 14, 34];
-  const x = horizon > 1 ? scaled(1, horizon, left + 14, width - right) : () => (left + width) / 2;
+  const x = end > 1 ? scaled(1, end, left + 14, width - right) : () => (left + width) / 2;
   const [low, high] = range(series);
   const y = scaled(low, high, height - bottom, top);
   const marks = ticks(low, high, 5);
@@ -58,14 +65,13 @@ export function lineChart(series, horizon, width, chosen) {
     );
   }
   if (low > 0) drawing.append(s("text", { class: "tick", x: left + 8, y: height - bottom - 8 }, "This scale does not begin at 0."));
-  const last = series.periods.at(-1);
-  if (last < horizon) {
+  if (last < end) {
     const edge = x(last + 0.5);
     drawing.append(s("rect", { class: "future", x: edge, y: top, width: width - right + 8 - edge, height: height - bottom - top, rx: 3 }));
     if (width - right - edge > 70) drawing.append(s("text", { class: "tick", x: edge + 9, y: top + 17 }, "to come"));
   }
-  const every = Math.max(1, ...ticks(1, horizon, Math.min(horizon, width / 46)).slice(0, 2).map((tick, place, both) => (place ? Math.round(tick - both[0]) : 1)));
-  for (let period = 1; period <= horizon; period += 1) {
+  const every = Math.max(1, ...ticks(1, end, Math.min(end, width / 46)).slice(0, 2).map((tick, place, both) => (place ? Math.round(tick - both[0]) : 1)));
+  for (let period = 1; period <= end; period += 1) {
     if (period !== 1 && period % every !== 0 && every > 1) continue;
     if (every > 1 && period !== 1 && period < every / 2 + 1) continue;
     drawing.append(s("text", { class: "tick", x: x(period), y: height - bottom + 20, "text-anchor": "middle" }, whole(period)));
@@ -88,7 +94,8 @@ export function lineChart(series, horizon, width, chosen) {
 }
 
 export function smallChart(series, horizon, width, height = 54) {
-  const x = horizon > 1 ? scaled(1, horizon, 4, width - 4) : () => width / 2;
+  const end = reach(horizon, series.periods.at(-1));
+  const x = end > 1 ? scaled(1, end, 4, width - 4) : () => width / 2;
   const [low, high] = range(series);
   const y = scaled(low, high, height - 3, 3);
   const last = series.periods.length - 1;

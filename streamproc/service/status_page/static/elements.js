@@ -24,6 +24,17 @@ export function unseen(text) {
   return h("span", { class: "unseen" }, text);
 }
 
+const USABLE = "a, button, input, select, summary, [tabindex]";
+
+// Puts new children in place of the old, and leaves the reader where they were: focus, and tables that were opened.
+export function renew(container, ...children) {
+  const place = [...container.querySelectorAll(USABLE)].indexOf(document.activeElement);
+  const open = [...container.querySelectorAll("details")].map((details) => details.open);
+  container.replaceChildren(...children);
+  container.querySelectorAll("details").forEach((details, at) => (details.open = open[at] ?? false));
+  if (place >= 0) container.querySelectorAll(USABLE)[place]?.focus({ preventScroll: true });
+}
+
 // Draws into a box at its width in pixels, and again when that changes.
 export function drawn(box, draw) {
   let width = 0;

@@ -1,13 +1,13 @@
 // How near the smallest bin of each window release has come to zero.
 
-import { at, drawn, h } from "/static/elements.js";
+import { at, drawn, h, renew } from "/static/elements.js";
 import { barChart } from "/static/chart.js";
 import { plural, whole } from "/static/words.js";
 
 export function showHeadroom(status) {
   const windows = status.releases.filter((release) => release.kind === "window");
   at("headroom").hidden = windows.length === 0;
-  at("headroom-body").replaceChildren(...windows.map(card));
+  renew(at("headroom-body"), ...windows.map(card));
 }
 
 function card(release) {

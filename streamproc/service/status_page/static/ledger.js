@@ -1,7 +1,7 @@
 // The chain as a table, and the button that walks it here, in the reader's browser.
 
 import { ask, records } from "/static/data.js";
-import { at, h, unseen } from "/static/elements.js";
+import { at, h, renew, unseen } from "/static/elements.js";
 import { LedgerWalk, walkColumns } from "/static/verify.js";
 import { cost, plural, short, size, whole } from "/static/words.js";
 
@@ -23,7 +23,7 @@ export async function showLedger(newest) {
   at("verify-button").disabled = status.head === null;
   const found = await ask("ledger", [["limit", Math.max(PAGE, Math.min(shown.length, 500))]]);
   [shown, total] = [found.periods, found.total];
-  at("chain").replaceChildren(chain());
+  renew(at("chain"), chain());
 }
 
 function serverSays() {
@@ -61,7 +61,7 @@ async function verify() {
     verdict.replaceChildren(h("strong", {}, "Verification failed. "), `${error.message}.`);
   }
   button.removeAttribute("aria-disabled");
-  at("chain").replaceChildren(chain());
+  renew(at("chain"), chain());
 }
 
 async function walk(say) {
@@ -120,5 +120,5 @@ function line(row) {
 async function earlier() {
   const found = await ask("ledger", [["limit", PAGE], ["before", shown.at(-1).period]]);
   shown = [...shown, ...found.periods];
-  at("chain").replaceChildren(chain());
+  renew(at("chain"), chain());
 }

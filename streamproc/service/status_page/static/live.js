@@ -8,6 +8,13 @@ export class Live {
     this.onState = onState;
     this.pause = 500;
     this.open();
+    // A browser gives one server six connections: pages that nobody looks at must not take them from those in sight.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.again()));
+  }
+
+  close() {
+    clearTimeout(this.waiting);
+    this.source.close();
   }
 
   open() {
@@ -21,12 +28,13 @@ export class Live {
     this.source.addEventListener("error", () => {
       this.source.close();
       this.onState("away");
-      setTimeout(() => this.again(), this.pause);
+      this.waiting = setTimeout(() => this.again(), this.pause);
       this.pause = Math.min(2 * this.pause, LONGEST);
     });
   }
 
   again() {
+    this.close();
     this.onNews();
     this.open();
   }

@@ -55,4 +55,4 @@ function live(state) {
 refresh();
 setInterval(() => tick(shown), 1000);
 const listening = new Live(refresh, live);
-addEventListener("pagehide", () => listening.source.close());
+addEventListener("pagehide", () => listening.close());

@@ -1,6 +1,6 @@
 // How to get the same as a program: topics, commands, a few lines of Python, files.
 
-import { at, h } from "/static/elements.js";
+import { at, h, renew } from "/static/elements.js";
 import { size } from "/static/words.js";
 
 function commands(study) {
@@ -32,7 +32,8 @@ export function showSubscribe(status) {
   if (key === made) return; // whoever is about to copy something keeps it
   made = key;
   const topics = [[status.ledger_topic, "what was released, what it cost"], ...status.releases.map((release) => [release.topic, `columns of ${release.name}`])];
-  at("subscribe-body").replaceChildren(
+  renew(
+    at("subscribe-body"),
     h("h3", {}, "Topics"),
     h("ul", { class: "topics" }, topics.map(([topic, what]) => h("li", {}, h("code", {}, topic), copy(topic, topic), h("span", {}, what)))),
     h("h3", {}, "On the command line"),

@@ -1,0 +1,83 @@
+"""A stream of broken records through a real gatherer: each is a reject that says where and why, tallies are the model's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+
+import msgpack
+
+from streamproc.privacy.quantities import Period
+from streamproc.study.fingerprint import public_values
+from streamproc.wire.ledger import StudyRecord
+from streamproc.wire.rejects import Reason
+from streamproc.wire.reports import encode_report
+from tests.fuzz import mutators, seeds
+from tests.world.model import Model
+from tests.world.stories import small_study
+from tests.world.study_world import StudyWorld
+from tests.world.virtual_time import in_virtual_time
+
+MARK = "MARKED-PERSON"
+BROKEN = 400
+
+
+def hostile(rng: Random) -> list[bytes]:
+    """Reports that mean well between what a fuzzer makes of them, and of a person whose name must never be seen."""
+    good = [encode_report(f"p{rng.randrange(20)}", rng.randint(1, 3), rng.choice("abc")) for _ in range(BROKEN)]
+    bad = [mutators.of_message(rng.choice(seeds.reports()), rng) for _ in range(BROKEN)]
+    marked = [mutators.of_bytes(encode_report(MARK, 1, "RARE-SYMBOL"), rng) for _ in range(BROKEN // 4)]
+    deep = [
+        b"\x91" * 5_000,
+        b"\xdd\xff\xff\xff\xff",
+        b"",
+        b"\xc1",
+        bytes(100),
+        msgpack.packb({"v": 1, "id": MARK, "t": [[]]}),
+    ]
+    values = [*good, *bad, *marked, *deep]
+    rng.shuffle(values)
+    return values
+
+
+async def gathered(values: list[bytes]) -> StudyWorld:
+    study = small_study(horizon=3, partitions=1)
+    world = await StudyWorld(study).begin()
+    begun = StudyRecord(public_values(study), world.fingerprint, insecure=True).encode()
+    await world.log.append(world.topics.ledger, 0, begun)
+    gatherer = asyncio.create_task(world.gatherer(0).run())
+    for period in range(1, 4):
+        part = values[(period - 1) * len(values) // 3 : period * len(values) // 3]
+        await world.log.append_many(world.topics.reports, 0, [(None, value) for value in part])
+        await world.close_period(Period(period))
+        await world.clock.sleep(5)
+    await gatherer
+    return world
+
+
+def test_every_broken_record_is_a_reject_and_the_tallies_are_those_of_the_model() -> None:
+    world = in_virtual_time(gathered(hostile(Random(5))))
+
+    records = [(stored.offset, stored.value) for stored in world.broker.partition(world.topics.reports, 0).stored]
+    ends = [cut.ends[0] for cut in world.cuts()]
+    model = Model(world.study, 0, None, records, ends)
+    found = [world.tallies()[0, period] for period in (1, 2, 3)]
+    assert [({name: counts.tolist() for name, counts in tally.counts.items()}, tally.people) for tally in found] == [
+        (closed.counts, closed.people) for closed in model.tallies()
+    ]
+    rejects = world.rejects()
+    assert Counter(reject.offset for reject in rejects) == model.rejected()
+    assert all(reject.partition == 0 and reject.reason in model.true_reasons()[reject.offset] for reject in rejects)
+    assert sum(reject.reason is Reason.UNDECODABLE for reject in rejects) > BROKEN // 4
+    assert sum(tally.people for tally in found) > 0
+
+
+def test_rejects_of_broken_records_say_nothing_of_what_was_in_them() -> None:
+    world = in_virtual_time(gathered(hostile(Random(6))))
+
+    said = b"".join(value or b"" for value in world.committed(world.topics.rejects)) + repr(world.diary.told).encode()
+    assert MARK.encode() not in said
+    assert b"RARE" not in said
+    keys = {key for value in world.committed(world.topics.rejects) for key in msgpack.unpackb(value)}
+    assert keys == {"v", "type", "partition", "offset", "reason"}

@@ -97,6 +97,7 @@ async def test_a_changed_byte_is_said_and_the_page_lives_on(half_way: ShownStudy
     async with altered as copy, served(copy, study) as asking:
         status = await asking.status_when(lambda status: status["problem"] is not None)
         assert status["problem"].startswith("ledger record")
+        assert status["following"], "the broker did answer"
         assert (await asking.get("/"))[0] == 200
 
 

@@ -23,6 +23,9 @@ HEADERS = {
     "Server": "streamproc",
 }
 
+LARGE = 32_768
+"""Bytes above which compressing is left to a thread."""
+
 _KINDS = {
     ".html": "text/html",
     ".css": "text/css",
@@ -42,7 +45,7 @@ def tagged(request: web.Request, body: bytes, kind: str) -> web.Response:
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers=headers)
-    response = web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+    response = web.Response(body=body, content_type=kind, charset="utf-8", headers=headers, zlib_executor_size=LARGE)
     response.enable_compression()
     return response
 

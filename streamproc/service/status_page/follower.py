@@ -19,8 +19,8 @@ from streamproc.study import Study
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.columns import ReleasedColumn
 
-PAUSE = 5.0
-"""Seconds until the topics are read anew, from their start, after something went wrong."""
+PAUSE, LONGEST_PAUSE = 2.0, 60.0
+"""Seconds until the topics are read anew, from their start, after something went wrong: at first, and at last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +68,21 @@ class Follower:
 
     async def follow(self, log: Log) -> None:
         """Until the last column of the last period is there."""
-        self.topics = PublicTopics(log, self._study)
+        self.topics, pause = PublicTopics(log, self._study), PAUSE
         while True:
+            before = self.version
             try:
                 return await self._from_the_start(self.topics)
             except (VerificationFailed, InvalidInput) as failed:
-                self._show(replace(self.shown, problem=str(failed)))
+                self._show(replace(self.shown, problem=str(failed), following=True))
                 event(f"status page: {failed}", logging.WARNING)
             except LogError:
                 self._show(replace(self.shown, following=False))  # the roles say what is wrong with the broker
             except Exception as unexpected:
                 self._show(replace(self.shown, following=False))
                 event(f"status page: {type(unexpected).__name__}, reading again", logging.ERROR)
-            await asyncio.sleep(PAUSE)
+            pause = PAUSE if self.version > before + 1 else min(2 * pause, LONGEST_PAUSE)  # it worked for a while
+            await asyncio.sleep(pause)
 
     async def _from_the_start(self, topics: PublicTopics) -> None:
         public, counts, last = PublicStudy(topics, self._study), dict[str, Counting](), Period(0)

@@ -117,7 +117,7 @@ def _labels(alphabet: tuple[str, ...], k: int) -> list[str]:
     return bin_labels(alphabet, k)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _codes(asked: WindowQuestion, period: int) -> IntArray:
     if asked.name.startswith("bin:"):
         # One bin of 65,536 is found without a look at what the others say.

@@ -87,8 +87,12 @@ def run_until_told(work: Coroutine[Any, Any, None]) -> None:
 def _run(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         return asyncio.run(work)
-    except* StreamprocError as group:
-        raise first_error(group) from None
+    except BaseExceptionGroup as group:
+        # Not `except*`: what it raises is wrapped in a group again before Python 3.11.4, and Debian 12 has 3.11.2.
+        ours, _ = group.split(StreamprocError)
+        if ours is None:
+            raise
+        raise first_error(ours) from None
 
 
 def first_error(error: BaseException) -> BaseException:

@@ -1,0 +1,36 @@
+"""How an asynchronous command ends when several of its tasks fail together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamproc.cli.deployed import run_until_told
+from streamproc.errors import BrokerUnavailable, Refused
+
+
+async def fails(*errors: Exception) -> None:
+    """Each error comes from a task of its own, at the same time."""
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    async with asyncio.TaskGroup() as group:
+        for error in errors:
+            group.create_task(fail(error))
+
+
+@pytest.mark.parametrize(
+    "beside", [(), (BrokerUnavailable("away"),), (ValueError(),), (ValueError(), BrokerUnavailable("away"))]
+)
+def test_a_refusal_is_what_is_shown_whatever_fails_beside_it(beside: tuple[Exception, ...]) -> None:
+    with pytest.raises(Refused, match="no"):
+        run_until_told(fails(*beside, Refused("no")))
+
+
+def test_what_is_none_of_our_errors_is_shown_as_it_is() -> None:
+    with pytest.raises(ExceptionGroup) as raised:
+        run_until_told(fails(ValueError()))
+
+    assert isinstance(raised.value.exceptions[0], ValueError)

@@ -130,5 +130,6 @@ async def ask_status(stage: Stage) -> None:
         stage.journal.ended("status", process.name, "nothing", code, stage.allowed(process))
         if code == 0:
             said = json.loads((stage.starter.folder / f"{process.name}.out").read_text())
-            stage.statuses.append((said["watermark"], said["released"]))
+            # Without a watermark the tallies make no sense, which is found elsewhere.
+            stage.statuses.append((said["watermark"] or 0, said["released"]))
         await asyncio.sleep(0 if last else 10)

@@ -147,6 +147,8 @@ def watermark_never_goes_back(evidence: Evidence) -> Iterator[str]:
     for before, after in zip(evidence.statuses, evidence.statuses[1:], strict=False):
         if after[0] < before[0] or after[1] < before[1]:
             yield f"`status` said {before}, then {after}"
+    if any(watermark < released for watermark, released in evidence.statuses):
+        yield "`status` said that a period is released which not every partition has tallied"
 
 
 def nobody_is_named(evidence: Evidence) -> Iterator[str]:

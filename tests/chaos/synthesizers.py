@@ -36,6 +36,16 @@ class Seat:
         assert self.process is not None
         return self.process
 
+    @property
+    def holds_its_folder(self) -> bool:
+        """Whether it has the lock: one that waits for its broker does not yet."""
+        lock = self.folder / "synthesizer.lock"
+        if self.process is None or not lock.exists():
+            return False
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if " FLOCK " in line]
+        mine = (str(self.process.process.pid), str(lock.stat().st_ino))
+        return any((fields[4], fields[5].split(":")[-1]) == mine for fields in held if len(fields) > 5)
+
     def complaint(self) -> str:
         """The last line it wrote."""
         text = (self._stage.starter.folder / f"{self.running.name}.err").read_text()
@@ -100,6 +110,7 @@ class Synthesizers:
     async def _takeover(self) -> bool:
         """The first is stopped as if dead; another is refused its folder, then works on a copy; then the first wakes up."""
         stage, first = self._stage, self._seat
+        await stage.until(lambda: self._seat.holds_its_folder, "a synthesizer to take its folder")
         if not first.running.freeze():
             await asyncio.sleep(0.05)
             return False

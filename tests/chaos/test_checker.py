@@ -243,6 +243,7 @@ CHANGES: list[tuple[str, str, Change]] = [
     (REJECTS, "one that counts", of_reject(counted_reject)),
     (REJECTS, "says more", of_reject(lambda e: _with(e.rejects, _changed(e.rejects[0], why="x")))),
     ("8: the watermark never goes back", "it does", lambda e: replace(e, statuses=[(3, 2), (2, 2)])),
+    ("8: the watermark never goes back", "it is overtaken", lambda e: replace(e, statuses=[(3, 4)])),
     ("8: the watermark never goes back", "a release does", lambda e: replace(e, statuses=[(3, 2), (3, 1)])),
     (NAMED, "an id in a log", lambda e: replace(e, output={"gatherer-1": f"rejected {e.marks[0]}-00001"})),
     (NAMED, "a symbol in a log", lambda e: replace(e, output={"gatherer-1": f"unknown {SYMBOL_MARK}-none"})),

@@ -98,7 +98,7 @@ def the_picture() -> None:
     """The first screen of a study half-way, for the README."""
     with studio() as (folder, programs, browser):
         shown = half_way(folder / "study", programs)
-        visit = browser.visit(viewport={"width": 1200, "height": 1240}).go(shown.url, released=7)
+        visit = browser.visit(viewport={"width": 1200, "height": 1215}).go(shown.url, released=7)
         visit.see(lambda page: page.wait_for_timeout(500))
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
         visit.picture(PICTURE, whole=False)

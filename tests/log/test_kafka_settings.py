@@ -88,3 +88,29 @@ def test_what_kubernetes_sets_for_a_service_of_our_name_is_no_setting(tmp_path: 
     names = ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_CLIENTS", "PORT", "PORT_9092_TCP", "PORT_9092_TCP_ADDR")
 
     assert parse(tmp_path, **dict.fromkeys(names, "10.0.0.1")) == parse(tmp_path)
+
+
+@pytest.mark.parametrize(("mechanism", "warned"), [("PLAIN", True), ("SCRAM-SHA-512", False)])
+def test_a_password_in_the_clear_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str, warned: bool
+) -> None:
+    said = list[str]()
+    monkeypatch.setattr("streamproc.ports.kafka.settings.warn_once", said.append)
+
+    parse(tmp_path, SECURITY="SASL_PLAINTEXT", MECHANISM=mechanism, USER="ann", PASSWORD_FILE="TMP/password")
+
+    assert any("whoever listens on the network learns the password" in line for line in said) == warned
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o604, True), (0o640, False), (0o600, False)])
+def test_a_password_file_that_everybody_can_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, warned: bool
+) -> None:
+    said = list[str]()
+    monkeypatch.setattr("streamproc.ports.secret_file.warn_once", said.append)
+    (tmp_path / "password").touch()
+    (tmp_path / "password").chmod(mode)
+
+    parse(tmp_path, SECURITY="SASL_PLAINTEXT", USER="ann", PASSWORD_FILE="TMP/password")
+
+    assert any("everybody on this machine can read" in line for line in said) == warned

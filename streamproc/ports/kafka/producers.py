@@ -24,6 +24,10 @@ ERRORS = (KafkaError, OSError, TimeoutError, AssertionError)
 """aiokafka asserts what may happen when a topic changes under it."""
 
 
+class _Dropped(KafkaError):  # type: ignore[misc]
+    message = "its producer was dropped, because another record failed"
+
+
 def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIOKafkaProducer:
     """Idempotent, acknowledged by all replicas in sync; not started."""
     producer = AIOKafkaProducer(
@@ -57,7 +61,7 @@ async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) ->
     if sender is not None:
         sender.cancel()
     await producer.client.close()
-    producer._message_accumulator.fail_all(KafkaError("the producer was dropped"))
+    producer._message_accumulator.fail_all(_Dropped())
     # Cancelled once it waits for what it has under way, which repeats for ever; again, and it gives up that too.
     for _ in range(10):
         if sender is not None and not sender.done():

@@ -39,6 +39,7 @@ BAD_STUDIES: list[tuple[str, str, str]] = [
     ("not TOML", "[study\nname = 3", "study file"),
     ("a key twice", _with("horizon = 12", "horizon = 12\nhorizon = 13"), "study file"),
     ("a name of lists in lists", _with('name = "poverty"', f"name = {'[' * 400}{']' * 400}"), "study.name"),
+    ("a key of 100,000 parts", GOOD_STUDY + "a." * 100_000 + "a = 1", "study file"),
     ("a number of 5000 digits", _with("horizon = 12", f"horizon = {'9' * 5000}"), "study file"),
     ("a hexadecimal number of 5000 digits", _with("horizon = 12", f"horizon = 0x{'f' * 5000}"), "study.horizon"),
     ("an exponent no decimal has", _with("rho = 0.005", f"rho = 1e{'9' * 30}"), "study file"),

@@ -54,7 +54,13 @@ def parse_study(text: str) -> Study:
     )
 
 
+_MOST_DOTS = 1_000
+"""In one line. Python's TOML reader takes time by the square of the parts of a dotted key: minutes for a file of 100 kB."""
+
+
 def _toml(text: str) -> dict[str, Any]:
+    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
+        raise StudyError("study file", f"a line with more than {_MOST_DOTS} dots", "keys of a usual length")
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import msgpack
 import pytest
@@ -25,7 +26,7 @@ GIB_HEADERS = {
     "extension": b"\xc9\xff\xff\xff\xff\x01",
 }
 DEEP = {"lists": b"\x91" * 100_000 + b"\xc0", "maps": b"\x81\xa1a" * 100_000 + b"\xc0"}
-WRONG = (
+WRONG: tuple[Any, ...] = (
     *(
         None,
         True,
@@ -144,6 +145,8 @@ def test_a_study_of_unusual_size_or_kind_is_refused(study: str) -> None:
     assert not tried(TARGETS["study"], STUDIES[study].encode()).decoded
 
 
+HUGE: tuple[Any, ...] = (10**9, 2**70, -1, True, None, [], [[]] * 100, "x" * 10_000, 1e308)
+
 METADATA = {
     "lists in lists": "[" * 100_000,
     "maps in maps": '{"a":' * 100_000,
@@ -163,7 +166,7 @@ def test_metadata_of_unusual_size_or_kind_is_refused(text: str) -> None:
 def test_a_contract_in_metadata_that_would_be_a_huge_matrix_is_refused(key: str) -> None:
     for text in seeds.metadata():
         values = json.loads(text)
-        for wrong in (10**9, 2**70, -1, True, None, [], [[]] * 100, "x" * 10_000, 1e308):
+        for wrong in HUGE:
             if key in values["contract"]:
                 contract = values["contract"] | {key: wrong}
                 tried(TARGETS["metadata"], json.dumps(values | {"contract": contract}).encode())

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,35 +81,38 @@ def _read(folder: Path, name: str, edges: int | None, told: bytes) -> Seen:
     return seen
 
 
-def table(found: Sequence[Seen]) -> str:
-    """A line for each target, and one for all."""
-    lines = [
-        f"{'target':<18}{'inputs':>9}{'decode':>9}{'edges':>7}{'slowest':>10}{'memory':>10}{'of bound':>10}{'crashes':>9}"
-    ]
-    for seen in found:
-        edges = "-" if seen.edges is None else str(seen.edges)
-        lines.append(
-            f"{seen.target:<18}{seen.inputs:>9}{seen.decoded:>9}{edges:>7}{seen.slowest * 1000:>7.0f} ms"
-            f"{seen.largest / MIB:>6.2f} MiB{seen.fullest:>10.1%}{sum(seen.crashes.values()):>9}"
-        )
-    for seen in found:
-        lines += [f"  {seen.target}: {count} x {place}" for place, count in seen.crashes.items()]
-        lines += [f"  repeat: python -m tests.fuzz --target {seen.target} --repeat {saved}" for saved in seen.saved]
+HEADER = f"{'target':<18}{'inputs':>9}{'decode':>9}{'edges':>7}{'slowest':>10}{'memory':>10}{'of bound':>10}{'crashes':>9}"
+
+
+def line(seen: Seen) -> str:
+    """One target: under `HEADER` its figures, and for each kind of crash how to repeat it."""
+    edges = "-" if seen.edges is None else str(seen.edges)
+    figures = (
+        f"{seen.target:<18}{seen.inputs:>9}{seen.decoded:>9}{edges:>7}{seen.slowest * 1000:>7.0f} ms"
+        f"{seen.largest / MIB:>6.2f} MiB{seen.fullest:>10.1%}{sum(seen.crashes.values()):>9}"
+    )
+    crashes = [f"  {seen.target}: {count} x {place}" for place, count in seen.crashes.items()]
+    repeat = [f"  repeat: python -m tests.fuzz --target {seen.target} --repeat {saved}" for saved in seen.saved]
+    return "\n".join([figures, *crashes, *repeat])
+
+
+def summary(found: Sequence[Seen]) -> str:
+    """All targets in one line."""
     inputs, crashes = sum(seen.inputs for seen in found), sum(sum(seen.crashes.values()) for seen in found)
     largest = max(seen.largest for seen in found)
     fullest = max(found, key=lambda seen: seen.fullest)
-    lines.append(
+    return (
         f"{inputs} inputs, {len(found)} decoders, {crashes} crashes, "
         f"at most {largest / MIB:.2f} MiB, at most {fullest.fullest:.1%} of a bound ({fullest.target})"
     )
-    return "\n".join(lines)
 
 
-def run(names: Sequence[str], inputs: int, seconds: float, seed: int, crashes: Path, jobs: int) -> list[Seen]:
+def run(names: Sequence[str], inputs: int, seconds: float, seed: int, crashes: Path, jobs: int) -> Iterator[Seen]:
     """Each target in a process, `jobs` at a time; `inputs` are shared out equally, `seconds` are for each."""
     one = Run(-(-inputs // len(names)), seconds, seed, crashes)
     with ThreadPoolExecutor(jobs) as pool:
-        return [seen for found in pool.map(one.of, names) for seen in found]
+        for found in pool.map(one.of, names):
+            yield from found
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -131,8 +134,12 @@ def main(arguments: Sequence[str]) -> int:
         print(
             "atheris is not here (it has wheels for Linux on x86-64): inputs are changed by chance, not guided by coverage"
         )
-    found = run(names, asked.inputs, asked.seconds, asked.seed, asked.crashes, asked.jobs)
-    print(table(found))
+    print(HEADER)
+    found = []
+    for seen in run(names, asked.inputs, asked.seconds, asked.seed, asked.crashes, asked.jobs):
+        print(line(seen), flush=True)
+        found.append(seen)
+    print(summary(found))
     return int(any(seen.crashes for seen in found))
 
 

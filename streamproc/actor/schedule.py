@@ -24,14 +24,14 @@ class Scheduler:
         self._clock = clock
         self._catch_up = catch_up
         self._began = False
-        """Whether it has seen that the study's first cut was not overdue when it started."""
+        """Whether it has seen that the study's first cut was not overdue when the study began."""
 
     async def check(self) -> None:
         """Refuse what `run` would refuse now, and close nothing: for who must not begin anything before."""
         control = await ControlFollower.open(self._log, self._study)
         try:
             await self._read_all(control)
-            self._check_beginning(control)
+            await self._check_beginning(control)
             self._check_missed(control)
         finally:
             await control.close()
@@ -41,15 +41,16 @@ class Scheduler:
         control = await ControlFollower.open(self._log, self._study)
         try:
             await self._read_all(control)
-            self._check_beginning(control)
+            await self._check_beginning(control)
             while control.sequence.period < self._study.horizon:
                 await self._close_what_is_due(control)
         finally:
             await control.close()
 
-    def _check_beginning(self, control: ControlFollower) -> None:
+    async def _check_beginning(self, control: ControlFollower) -> None:
         overdue = control.sequence.period == 0 and self._overdue(Period(0))
-        if overdue and not self._began and not self._catch_up:
+        new = not self._began and await self._log.end_offset(Topics(self._study.name).ledger, 0) == 0
+        if overdue and new and not self._catch_up:
             raise Refused(
                 f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
                 "set a later start, or close what was missed with --catch-up"

@@ -55,3 +55,21 @@ def test_one_whose_first_cut_is_overdue_begins_no_study() -> None:
         assert world.records.ledger(committed=False) == []
 
     in_virtual_time(run())
+
+
+def test_one_that_was_away_when_the_first_period_of_its_study_ended_closes_it_now() -> None:
+    async def run() -> None:
+        world, machine = await begun()
+        first = asyncio.create_task(start(world, machine, catch_up=False))
+        await asyncio.sleep(0.8)
+        assert world.records.ledger() != []
+        machine.power_cut()
+        assert (await first).killed
+        await asyncio.sleep(0.7)
+        second = asyncio.create_task(start(world, machine, catch_up=False))
+        await asyncio.sleep(0.1)
+        assert len(world.records.cuts()) == 1
+        machine.power_cut()
+        await second
+
+    in_virtual_time(run())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tests.security.conftest import NewStudy
-from tests.security.life import HORIZON, live
-from tests.security.principals import STEWARD, Secured, run
+from tests.broker.secure import SecureBroker
+from tests.security.conftest import RECIPE, NewStudy
+from tests.security.life import HORIZON, PEOPLE, live
+from tests.security.principals import ANALYST, GATHERER, REPORTER, STEWARD, SYNTHESIZER, Secured, rights, run
+from tests.stream.places import random_symbols
 
 pytestmark = pytest.mark.kafka
 
@@ -31,3 +34,27 @@ def test_a_study_lives_from_init_to_purge_with_the_printed_rights(
 async def topics(study: Secured, principal: str) -> set[str]:
     async with study.connect(principal) as log:
         return set(await log.topics())
+
+
+@pytest.mark.slow
+def test_a_synthesizer_with_a_schedule_closes_periods_with_the_printed_rights(
+    new_study: NewStudy, guarded_broker: SecureBroker, printed: str
+) -> None:
+    study = new_study()
+    study.place.write_study(replace(RECIPE, schedule='[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "1h"\n'))
+    more = set(rights(study.do(STEWARD, "init", "--print").out)) - set(rights(printed))
+    study.do(STEWARD, "init")
+    study.do(REPORTER, "send", study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=8)))
+
+    denied = study.start(SYNTHESIZER, "synthesize", "--catch-up").end()
+    assert (denied.code, "guarded.reports" in denied.complaint.splitlines()[-1]) == (5, True)
+    try:
+        for right in more:
+            guarded_broker.acls("--add", *right.arguments)
+        gatherer = study.start(GATHERER, "gather")
+        study.start(SYNTHESIZER, "synthesize", "--catch-up").done()
+        gatherer.done()
+    finally:
+        for right in more:
+            guarded_broker.acls("--remove", "--force", *right.arguments)
+    study.do(ANALYST, "verify")

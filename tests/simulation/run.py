@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 import random as module_random
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
@@ -54,7 +55,12 @@ def run(
     journal = Journal(trace)
     chances = random or Random(0)
     with _listening(journal), redirect_stderr(_Pen(journal)), _module_random(chances.getrandbits(32)):
-        in_virtual_time(_play(scene, weather, strokes, chances, journal), at_most=3600.0)
+        try:
+            in_virtual_time(_play(scene, weather, strokes, chances, journal), at_most=3600.0)
+        except Exception as error:
+            journal.violations.append(Violation(9, f"the run came to no end: {error!r}"))
+            failure = traceback.format_exc().splitlines() if trace else []
+            return Outcome(journal.faults, journal.violations, [*journal.trace(), *failure])
     return Outcome(journal.faults, journal.violations, list(journal.trace()))
 
 

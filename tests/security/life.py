@@ -32,6 +32,8 @@ class Lived:
     """As the operator counts them."""
     seen: list[dict[str, object]]
     """What the analyst watched."""
+    status: dict[str, object]
+    """As the analyst is shown it."""
 
 
 def live(study: Secured, allow_purge: Callable[[], None] | None = None) -> Lived:
@@ -59,13 +61,14 @@ def live(study: Secured, allow_purge: Callable[[], None] | None = None) -> Lived
     rejects = len(reading(study, OPERATOR, study.topics.rejects))
     watched = do(study, ANALYST, "watch", "--json")
     do(study, ANALYST, "pull", "--out", study.place.folder / "pulled")
+    status = do(study, ANALYST, "status", "--json")
     do(study, ANALYST, "verify")
     do(study, STEWARD, "verify")
     if allow_purge is not None:
         allow_purge()
         do(study, STEWARD, "purge", "--yes")
         do(study, ANALYST, "verify")
-    return Lived(rejects, [json.loads(line) for line in watched.splitlines()])
+    return Lived(rejects, [json.loads(line) for line in watched.splitlines()], json.loads(status))
 
 
 def do(study: Secured, principal: str, command: str, *arguments: object) -> str:

@@ -24,6 +24,7 @@ def test_a_study_lives_from_init_to_purge_with_the_printed_rights(
     lived = live(study, purge_allowed)
 
     assert lived.rejects == 1
+    assert (lived.status["released"], lived.status["watermark"]) == (HORIZON, None)
     assert {(line["release"], line["period"]) for line in lived.seen} == {
         (release, period) for release in ("recent", "ever") for period in range(1, HORIZON + 1)
     }

@@ -13,12 +13,9 @@ from tests.stream.mail import post, report
 def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(new_place: NewPlace, debug: str) -> None:
     place = new_place("embedded", partitions=1, people=3)
     place.do("init")
-    place.start("synthesize")
     post(place, [report("SECRET-ID-1", 1, "1")])
 
-    ended = place.programs.start(
-        "gather", place.file, module="tests.secrets.faulty", environ={"STREAMPROC_DEBUG": debug}
-    ).end()
+    ended = place.programs.start("run", place.file, module="tests.secrets.faulty", environ={"STREAMPROC_DEBUG": debug}).end()
 
     assert ended.code == 1
     assert "ValueError" in ended.complaint

@@ -8,7 +8,6 @@ import stat
 from tests.secrets.planted import (
     PEOPLE,
     counts_in,
-    exact_counts,
     marks_in,
     murmur,
     numbers_in,
@@ -29,14 +28,13 @@ def test_no_process_says_who_or_what(seen: Seen) -> None:
     assert [name for name, text in said.items() if "SECRETSYMBOL" in text] == []
 
 
-def test_no_process_says_how_many(place: Place, seen: Seen) -> None:
-    secret = exact_counts(seen.symbols, place.recipe.partitions)
-    assert len(secret) > 15
-    assert counts_in({3_919.0, 3_919 / PEOPLE}, secret) == {3_919.0, 3_919 / PEOPLE}, "the search itself works"
+def test_no_process_says_how_many(seen: Seen) -> None:
+    assert len(seen.counts) > 15
+    assert counts_in({3_919.0, 3_919 / PEOPLE}, seen.counts) == {3_919.0, 3_919 / PEOPLE}, "the search itself works"
 
     for name, program in seen.processes.items():
         if name != "send":  # it says how many reports it sent to whoever had the file
-            assert counts_in(numbers_in(program.out + program.log), secret) == set(), name
+            assert counts_in(numbers_in(program.out + program.log), seen.counts) == set(), name
 
 
 def test_the_operator_learns_neither_who_nor_what(seen: Seen) -> None:
@@ -47,28 +45,26 @@ def test_the_operator_learns_neither_who_nor_what(seen: Seen) -> None:
     assert "SECRETSYMBOL" not in shown
 
 
-def test_everybody_learns_only_what_is_released(place: Place, seen: Seen) -> None:
-    secret = exact_counts(seen.symbols, place.recipe.partitions)
+def test_everybody_learns_only_what_is_released(seen: Seen) -> None:
     assert "SECRETSYMBOL" in seen.public["/api/v1/bins?release=recent"], "which symbols there are is public"
     for name, text in seen.public.items():
         assert marks_in(text) == set(), name
         # Rows are numbered; the numbers of records are looked at below.
         if ".csv" not in name and "/records/" not in name:
-            assert counts_in(numbers_in(text), secret) == set(), name
+            assert counts_in(numbers_in(text), seen.counts) == set(), name
     for path in seen.pulled.iterdir():
         content = path.read_text()
         assert marks_in(content) == set(), path.name
         if path.suffix == ".json":
-            assert counts_in(numbers_in(content), secret) == set(), path.name
+            assert counts_in(numbers_in(content), seen.counts) == set(), path.name
 
 
 def test_public_topics_hold_no_id_and_no_exact_count(place: Place, seen: Seen) -> None:
-    secret = exact_counts(seen.symbols, place.recipe.partitions)
     for topic, values in everything_public(place).items():
         assert values
         for value in values:
             assert marks_in(value) == set(), topic
-            assert counts_in(numbers_of(value), secret) == set(), topic
+            assert counts_in(numbers_of(value), seen.counts) == set(), topic
 
 
 def test_rejects_say_where_and_why_but_not_whose(place: Place) -> None:

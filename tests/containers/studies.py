@@ -11,8 +11,8 @@ from tests.stream.places import Place
 from tests.stream.programs import Ended
 
 STUDY = "/etc/streamproc/study"
-INSIDE = {"STREAMPROC_BROKER": "kafka://kafka:9092"}
-"""How containers reach the broker."""
+INSIDE = {"STREAMPROC_BROKER": "kafka://kafka:9092", "STREAMPROC_DEBUG": "1"}
+"""How containers reach the broker; and an error that is a bug shows where it comes from."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def test_a_lost_volume_is_restored_from_the_topics_and_the_study_goes_on(new_stu
 
     volume = study.boxes.volume()
     refused = study.role("synthesize", state=volume).end()
-    assert refused.code == 3
+    assert refused.code == 3, refused.complaint
     assert "streamproc restore" in refused.complaint
     assert everything_public(place) == before
 

@@ -59,6 +59,10 @@ fuzz: .venv/installed ## feed every decoder INPUTS hostile inputs, guided by cov
 mutation: .venv/installed ## break the code on purpose, and see that a test notices each time
 	$(PY) -m tests.mutation.run $(ARGS)
 
+.PHONY: screenshots
+screenshots: .venv/installed ## take the picture of the status page for the README
+	$(PY) -m tests.status_page.screenshots $(ARGS)
+
 .PHONY: lint
 lint: .venv/installed ## check style, format, types and layers
 	$(BIN)/ruff check .

@@ -140,7 +140,7 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
 
     async def work() -> None:
         async with deployment.connect() as log:
-            async for column in subscribe(log, deployment.study, release):
+            async for column in subscribe(log, deployment.study, release, patience=deployment.timeout):
                 if as_json:
                     line = {
                         "release": column.release,

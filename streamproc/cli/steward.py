@@ -13,10 +13,11 @@ from streamproc.cli.options import panel_argument
 from streamproc.errors import InvalidInput
 from streamproc.ports.control import ControlFollower, append_cut, check_counts
 from streamproc.ports.files import read_panel
-from streamproc.ports.log import Log, NotAllowed
+from streamproc.ports.log import Log, LogUnavailable, NotAllowed
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
+from streamproc.service.patience import Patience
 from streamproc.service.public import PublicStudy
 from streamproc.service.reporter import Reporter
 from streamproc.service.restoring import restore_state
@@ -80,18 +81,24 @@ async def _released(deployment: Deployment, log: Log) -> Period:
 
 
 async def _until_released(deployment: Deployment, period: Period) -> None:
-    """Waits, and after the time a command may usually take says what for."""
+    """Waits, also for a broker that is restarted meanwhile, and after the time a command may usually take says what for."""
+    now, waiting = asyncio.get_running_loop().time, Patience(deployment.timeout)
+    hint = now() + deployment.timeout
     async with deployment.connect() as log:
-        public = PublicStudy(log, deployment.study)
-        patience = asyncio.get_running_loop().time() + deployment.timeout
-        try:
-            while public.period < period:
-                await public.poll_ledger(timeout=0.5)
-                if asyncio.get_running_loop().time() > patience:
-                    patience = math.inf
-                    click.echo(f"period {period} is closed but not released yet: is a synthesizer running?", err=True)
-        finally:
-            await public.close()
+        while True:
+            public = PublicStudy(log, deployment.study)
+            try:
+                while public.period < period:
+                    await public.poll_ledger(timeout=0.5)
+                    waiting.answered()
+                    if now() > hint:
+                        hint = math.inf
+                        click.echo(f"period {period} is closed but not released yet: is a synthesizer running?", err=True)
+                return
+            except LogUnavailable as away:
+                await waiting.wait(away)
+            finally:
+                await public.close()
 
 
 @click.command()

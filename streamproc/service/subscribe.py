@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
 from streamproc.panel import Panel
-from streamproc.ports.log import Log
+from streamproc.ports.log import Log, LogUnavailable
 from streamproc.privacy.quantities import Period
+from streamproc.service.patience import Patience
 from streamproc.service.public import PublicStudy
 from streamproc.study import Study
 from streamproc.synth.contract import WindowContract
@@ -27,25 +28,40 @@ class Published:
     """The release up to this column; up to the first `k` of a window release, which come out together."""
 
 
-async def subscribe(log: Log, study: Study, release: str | None = None) -> AsyncIterator[Published]:
-    """Every column of a release (default: of all) from the first, then as they come; ends after period `T`."""
+async def subscribe(
+    log: Log, study: Study, release: str | None = None, *, patience: float = 30.0
+) -> AsyncIterator[Published]:
+    """Every column of a release (default: of all) from the first, then as they come; ends after period `T`.
+
+    A broker that goes away is waited for, at most `patience` seconds at a time; no column comes twice. Then LogUnavailable.
+    """
     names = [release] if release is not None else [r.name for r in study.releases]
     for name in names:
         study.release(name)
-    public = PublicStudy(log, study)
-    given = dict.fromkeys(names, 0)
-    try:
-        while min(given.values()) < study.horizon:
-            await public.poll(timeout=0.5)
-            for name in names:
-                columns = public.columns(name)
-                panel = public.panel(name) if len(columns) > given[name] else None
-                for column in columns[given[name] :]:
-                    assert panel is not None
-                    yield Published(name, column.period, column.symbols, column.digest, _up_to(panel, column.period))
-                given[name] = len(columns)
-    finally:
-        await public.close()
+    given, waiting = dict.fromkeys(names, 0), Patience(patience)
+    while min(given.values()) < study.horizon:
+        public = PublicStudy(log, study)
+        try:
+            while min(given.values()) < study.horizon:
+                await public.poll(timeout=0.5)
+                waiting.answered()
+                for name in names:
+                    for column in _new(public, name, given[name]):
+                        given[name] += 1
+                        yield column
+        except LogUnavailable as away:
+            await waiting.wait(away)
+        finally:
+            await public.close()
+
+
+def _new(public: PublicStudy, name: str, given: int) -> Iterator[Published]:
+    """The columns of a release after the first `given`."""
+    columns = public.columns(name)
+    panel = public.panel(name) if len(columns) > given else None
+    for column in columns[given:]:
+        assert panel is not None
+        yield Published(name, column.period, column.symbols, column.digest, _up_to(panel, column.period))
 
 
 def _up_to(panel: Panel, period: Period) -> Panel:

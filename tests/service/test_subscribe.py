@@ -1,0 +1,56 @@
+"""Who follows a study outlasts a broker that goes away for a while, and is given every column once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamproc.ports.log import LogUnavailable
+from streamproc.ports.simulated import Faults
+from streamproc.service.subscribe import subscribe
+from tests.actor.runs import STUDY, begun, fed
+from tests.world.virtual_time import in_virtual_time
+
+ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
+
+
+class Away(Faults):
+    """After a number of questions the broker is away for some seconds."""
+
+    def __init__(self, questions: int, seconds: float) -> None:
+        self._questions, self._seconds = questions, seconds
+        self.until: float | None = None
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        now = asyncio.get_running_loop().time()
+        self._questions -= 1
+        if self._questions < 0 and self.until is None:
+            self.until = now + self._seconds
+        if self.until is not None and now < self.until:
+            raise LogUnavailable("nobody is there")
+
+
+async def followed(away: Away, patience: float) -> list[tuple[str, int]]:
+    world = await begun()
+    columns = []
+
+    async def follow() -> None:
+        async for column in subscribe(world.connection("analyst", away), STUDY, patience=patience):
+            columns.append((column.release, int(column.period)))
+
+    await asyncio.gather(fed(world, world.synthesizer().run()), follow())
+    return columns
+
+
+@pytest.mark.parametrize("questions", [0, 1, 4, 8, 12])
+def test_a_broker_that_comes_back_in_time_costs_nothing(questions: int) -> None:
+    away = Away(questions, seconds=8)
+    columns = in_virtual_time(followed(away, patience=10))
+    assert away.until is not None
+    assert sorted(columns) == sorted(ALL)
+
+
+def test_a_broker_that_stays_away_is_told_after_the_time_allowed() -> None:
+    with pytest.raises(LogUnavailable, match="nobody is there"):
+        in_virtual_time(followed(Away(4, seconds=100), patience=10))

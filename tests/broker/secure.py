@@ -22,7 +22,7 @@ class SecureBroker(KafkaBroker):
 
     def __init__(self, folder: Path, principals: Sequence[str]) -> None:
         super().__init__(folder)
-        (self._mutual_port,) = free_ports(1)
+        self._mutual_port, self._astray_port = free_ports(2)
         self.certificates = Certificates(folder / "certificates")
         self.passwords = {principal: secrets.token_urlsafe(12).replace("-", "_") for principal in principals}
         self._tool: subprocess.Popen[str] | None = None
@@ -34,6 +34,11 @@ class SecureBroker(KafkaBroker):
     @property
     def url_of_mutual_tls(self) -> str:
         return f"kafka://{BROKER_NAME}:{self._mutual_port}"
+
+    @property
+    def url_of_another_name(self) -> str:
+        """The same as `url_of_scram`, but this listener tells clients an address that is not in its certificate."""
+        return f"kafka://{BROKER_NAME}:{self._astray_port}"
 
     def environment(self, principal: str) -> dict[str, str]:
         """How a principal connects to `url_of_scram`."""
@@ -108,16 +113,23 @@ class SecureBroker(KafkaBroker):
 
     def _properties(self) -> dict[str, str]:
         here = f"SCRAM://127.0.0.1:{self.guest_port},MUTUAL://127.0.0.1:{self._mutual_port}"
+        astray = f"ASTRAY://127.0.0.1:{self._astray_port}"
+        named = here.replace("127.0.0.1", BROKER_NAME)
         plain = super()._properties()
         return {
             **{key: value for key, value in plain.items() if "guest" not in key},
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},{here},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port},{here.replace('127.0.0.1', BROKER_NAME)}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT",
-            "sasl.enabled.mechanisms": MECHANISM,
-            "listener.name.scram.scram-sha-512.sasl.jaas.config": (
-                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},{here},{astray},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port},{named},{astray}",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,ASTRAY:SASL_SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT"
             ),
+            "sasl.enabled.mechanisms": MECHANISM,
+            **{
+                f"listener.name.{name}.scram-sha-512.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                )
+                for name in ("scram", "astray")
+            },
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificates.broker),
             "ssl.truststore.type": "PEM",

@@ -53,6 +53,10 @@ def another_name(broker: SecureBroker) -> tuple[str, Environment]:
     return broker.url_of_scram.replace("localhost", "127.0.0.1"), broker.environment(ANALYST)
 
 
+def another_name_told(broker: SecureBroker) -> tuple[str, Environment]:
+    return broker.url_of_another_name, broker.environment(ANALYST)
+
+
 def expired(broker: SecureBroker) -> tuple[str, Environment]:
     return broker.url_of_mutual_tls, broker.mutual_environment(broker.certificates.expired_client(ANALYST))
 
@@ -78,6 +82,7 @@ def no_tls(broker: SecureBroker) -> tuple[str, Environment]:
         (other_mechanism, f"the broker does not offer {K}MECHANISM SCRAM-SHA-256"),
         (untrusted_authority, "the broker's certificate is not to be trusted: unable to get local issuer certificate"),
         (another_name, "certificate is not valid for '127.0.0.1'"),
+        (another_name_told, "certificate is not valid for '127.0.0.1'"),
         (expired, f"the broker does not accept the certificate {K}CERT, which may have expired"),
         (foreign, f"the broker does not accept the certificate {K}CERT, which may have expired or come from others"),
         (no_certificate, f"the broker wants a certificate of ours: set {K}CERT and {K}KEY"),

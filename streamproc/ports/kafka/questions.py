@@ -63,6 +63,16 @@ class Questions:
                 reason = str(away)
         raise denied or TryAgain(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
 
+    async def _knock_at(self, node: int) -> None:
+        """Whether that broker lets us in, under the address that the others tell. Raises NotAllowed, or TryAgain."""
+        broker = self._client.cluster.broker_metadata(node)
+        if broker is None:
+            return await self._probe()
+        try:
+            await knock(broker.host, broker.port, self._settings, self.timeout)
+        except LogUnavailable as away:
+            raise TryAgain(f"broker {broker.host}:{broker.port} cannot be reached: {away}") from None
+
     async def check_welcome(self) -> None:
         """Raise NotAllowed if brokers that we reach do not let us in any more, as after a password was changed."""
         with suppress(TryAgain, TimeoutError):
@@ -71,12 +81,13 @@ class Questions:
 
     async def ask(self, request: Any, what: str, node: int | None = None) -> Any:
         """One attempt at one request to `node`, or to any; the broker's answer, whatever it says."""
+        node = self._client.get_random_node() if node is None else node
         try:
-            return await self._client.send(self._client.get_random_node() if node is None else node, request)
+            return await self._client.send(node, request)
         except (KafkaError, OSError, TimeoutError) as error:
             self._client.force_metadata_update()
             if isinstance(error, (KafkaConnectionError, NodeNotReadyError)):
-                await self._probe()  # a client says no more than that it has no connection
+                await self._knock_at(node)  # a client says no more than that it has no connection
             failure = explained(error, what, LogUnavailable)
             raise (TryAgain(str(failure)) if isinstance(failure, LogUnavailable) else failure) from None
 

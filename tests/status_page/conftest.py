@@ -12,10 +12,6 @@ from tests.status_page.studies import PageRecipe, ShownStudy, sticky
 from tests.stream.programs import Programs
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "browser: needs Chromium; a skip is a failure when CI=true")
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
     if PROGRAM is None:

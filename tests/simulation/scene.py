@@ -48,6 +48,10 @@ class Scene:
     """Periods the steward closes; all of them if there is a schedule."""
     silent: bool
     """Whether noise is zero."""
+    longest_read: int = 1_000_000
+    """Records that anybody is given at once."""
+    longest_marker_lag: float = 0.0
+    """Seconds until a transaction has ended in all of its topics."""
 
     @property
     def length(self) -> float:
@@ -71,6 +75,8 @@ def scene_of(random: Random) -> Scene:
         crews=_crews(random, study.broker.partitions),
         closes=study.horizon if study.schedule or random.random() < 0.8 else random.randint(1, study.horizon),
         silent=random.random() < 0.4,
+        longest_read=random.choice((1, 3, 1_000_000, 1_000_000)),
+        longest_marker_lag=random.choice((0.0, 0.0, 0.8)),
     )
 
 

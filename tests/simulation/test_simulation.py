@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -87,7 +88,9 @@ def test_another_process_runs_a_seed_in_the_same_way() -> None:
     """Whatever Python makes of the order of a set of texts."""
     program = "from tests.simulation import run_seed; print('\\n'.join(run_seed(7, trace=True).trace))"
     environment = os.environ | {"PYTHONHASHSEED": "12345"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == list(run_seed(7, trace=True).trace)
 
 

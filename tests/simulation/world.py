@@ -36,7 +36,11 @@ class World:
         self.random = random
         self.journal = journal
         self.broker = SimulatedBroker(
-            ManualClock(), session_timeout=SESSION_TIMEOUT, longest_transaction=LONGEST_TRANSACTION
+            ManualClock(),
+            session_timeout=SESSION_TIMEOUT,
+            longest_transaction=LONGEST_TRANSACTION,
+            longest_read=scene.longest_read,
+            marker_lag=self._marker_lag,
         )
         self.network = Network(self.broker)
         self.records = Records(self.broker, self.study)
@@ -55,6 +59,9 @@ class World:
         for topic, settings in wanted_settings(self.study, 1).items():
             await log.create_topic(topic, settings)
         await log.append(self.topics.control, 0, Key(self.random.randbytes(KEY_BYTES)).encode())
+
+    def _marker_lag(self) -> float:
+        return self.scene.longest_marker_lag and self.weather.seconds(0.0, self.scene.longest_marker_lag)
 
     @property
     def now(self) -> float:

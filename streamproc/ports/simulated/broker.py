@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,11 +34,21 @@ class SimulatedBroker:
         *,
         session_timeout: float = SESSION_TIMEOUT,
         longest_transaction: float = math.inf,
+        longest_read: int = 1_000_000,
+        marker_lag: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """No transaction lives longer than `longest_transaction` seconds, whatever its owner asks for."""
+        """No transaction lives longer than `longest_transaction` seconds, whatever its owner asks for.
+
+        Nobody is given more than `longest_read` records at once. A transaction ends in one partition after the other, each
+        `marker_lag()` seconds after it was ended, but before its owner goes on.
+        """
         self.clock = clock or SystemClock()
         self._session_timeout = session_timeout
         self._longest_transaction = longest_transaction
+        self._longest_read = longest_read
+        self._marker_lag = marker_lag
+        self._unmarked: dict[str, list[Transaction]] = {}
+        """By transactional id: transactions that have ended, but not everywhere yet."""
         self.topics: dict[str, Topic] = {}
         self._epochs: dict[str, int] = {}
         self._open: list[Transaction] = []
@@ -92,13 +103,15 @@ class SimulatedBroker:
         now = self.partition(name, partition)
         if now is not log or not log.start <= offset <= log.end:
             raise OffsetLost(name, partition, offset, now.start, now.end)
-        return log.read(offset, count, committed=committed)
+        return log.read(offset, min(count, self._longest_read), committed=committed)
 
     def fence(self, transactional_id: str) -> int:
         """The new epoch of this id; what an older one left open is aborted."""
+        self._mark_all(transactional_id)
         epoch = self._epochs[transactional_id] = self._epochs.get(transactional_id, 0) + 1
         for transaction in [each for each in self._open if each.transactional_id == transactional_id]:
             self._end(transaction, Status.ABORTED)
+        self._mark_all(transactional_id)
         return epoch
 
     def begin(self, transactional_id: str, epoch: int, timeout: float) -> Transaction:
@@ -108,6 +121,7 @@ class SimulatedBroker:
     def send(self, transaction: Transaction, name: str, partition: int, key: bytes | None, value: bytes) -> int:
         """Append within the transaction."""
         self._check(transaction)
+        self._mark_all(transaction.transactional_id)
         log = self.partition(name, partition)
         if transaction not in self._open:
             self._open.append(transaction)
@@ -133,9 +147,21 @@ class SimulatedBroker:
             self.timed_out += 1
 
     def _end(self, transaction: Transaction, status: Status) -> None:
-        transaction.end(status)
+        transaction.status = status
         if transaction in self._open:
             self._open.remove(transaction)
+        for partition in transaction.touched:
+            lag = self._marker_lag()
+            if lag:
+                self._unmarked.setdefault(transaction.transactional_id, []).append(transaction)
+                asyncio.get_running_loop().call_later(lag, transaction.mark, partition)
+            else:
+                transaction.mark(partition)
+
+    def _mark_all(self, transactional_id: str) -> None:
+        for transaction in self._unmarked.pop(transactional_id, ()):
+            for partition in transaction.touched:
+                transaction.mark(partition)
 
     def join(self, group: str, topic: str) -> int:
         """A new member; returns its number."""

@@ -27,11 +27,9 @@ class Transaction:
     status: Status = Status.OPEN
     touched: list[Partition] = field(default_factory=list)
 
-    def end(self, status: Status) -> None:
-        """Commit or abort, with a marker in every partition it touched."""
-        self.status = status
-        for partition in self.touched:
-            partition.opened.pop(self)
+    def mark(self, partition: Partition) -> None:
+        """It has ended: a marker says so in this partition, once."""
+        if partition.opened.pop(self, None) is not None:
             partition.append(None, None, self, marker=True)
 
 

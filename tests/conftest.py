@@ -7,8 +7,8 @@ Skips: a test marked `kafka`, `docker`, `prometheus` or `browser` may be skipped
 such a skip is a failure, because a build that silently left out the broker has shown nothing. A whole module that skips
 itself is a failure there too: its marks cannot be read, and whatever it might lack is in the lock.
 
-Sharing: the tests of a folder named in `TOGETHER` go to one process (`make test` has two), because what they share, images or
-a broker with certificates, takes longer to make than they take to run.
+Sharing: the tests of a folder named in `TOGETHER` go to one process (`make test` has two), because what they share, images
+or a broker with certificates, takes longer to make than they take to run.
 """
 
 from __future__ import annotations

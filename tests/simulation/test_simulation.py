@@ -89,8 +89,8 @@ def test_another_process_runs_a_seed_in_the_same_way() -> None:
     program = "from tests.simulation import run_seed; print('\\n'.join(run_seed(7, trace=True).trace))"
     environment = os.environ | {"PYTHONHASHSEED": "12345"}
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True)
+    python = [sys.executable, "-c", program]
+    done = subprocess.run(python, cwd=root, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == list(run_seed(7, trace=True).trace)
 
 

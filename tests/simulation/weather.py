@@ -61,6 +61,13 @@ def climate_of(random: Random) -> Climate:
     )
 
 
+_WEIGHTS = {"inside": 30, "fence": 5, "send": 5, "commit": 5}
+"""How much more likely a fault is at points of which there are few."""
+
+LOOKS = ("read", "assigned")
+"""Calls made all the time, which change nothing."""
+
+
 class RandomWeather:
     """Strikes at random, the same for a seed."""
 
@@ -72,7 +79,7 @@ class RandomWeather:
         self._steps_left = self._gap(climate.steps_between)
 
     def at_call(self, process: str, when: When, call: str, topic: str | None) -> AtCall | None:
-        self._calls_left -= 1
+        self._calls_left -= _WEIGHTS.get(when, 1) * _WEIGHTS.get(call, 1)
         if self._calls_left > 0 or self._clear:
             return None
         fits = [fault for fault in self._climate.calls if _fits(fault, when, call)]
@@ -103,8 +110,10 @@ class RandomWeather:
 
 def _fits(fault: AtCall, when: When, call: str) -> bool:
     match fault:
-        case "unavailable" | "pause":
+        case "unavailable":
             return when == "before"
+        case "pause":
+            return when == "before" and call not in LOOKS
         case "later":
             return when == "before" and call in CHANGES
         case "unknown":
@@ -115,7 +124,7 @@ def _fits(fault: AtCall, when: When, call: str) -> bool:
             return call in ("send", "commit")
         case "crash":
             # Dying after having only looked is dying before the next call.
-            return when != "after" or call in CHANGES
+            return call in CHANGES or (when == "before" and call not in LOOKS)
 
 
 def _fits_step(fault: AtStep, when: When, step: str) -> bool:

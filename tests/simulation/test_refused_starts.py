@@ -20,10 +20,15 @@ from tests.world.virtual_time import BEGINNING, in_virtual_time
 EVERY_SECOND = Schedule(BEGINNING, timedelta(seconds=1))
 
 
-async def begun() -> tuple[World, Machine]:
+CALM = Climate((), 1, (), 1)
+SLOW = Climate(("slow",), 1, (), 1)
+"""Nearly every call takes a while, so that what is done side by side is done in every order."""
+
+
+async def begun(climate: Climate = CALM) -> tuple[World, Machine]:
     scene = scene_of(Random(1))
     scene = replace(scene, study=replace(scene.study, schedule=EVERY_SECOND))
-    world = World(scene, RandomWeather(Random(0), Climate((), 1, (), 1)), Random(0), Journal(False))
+    world = World(scene, RandomWeather(Random(0), climate), Random(0), Journal(False))
     await world.begin()
     return world, world.machine("synthesizer")
 
@@ -36,7 +41,7 @@ async def start(world: World, machine: Machine, *, catch_up: bool) -> End:
 
 def test_one_whose_disk_cannot_be_read_closes_no_period_however_overdue() -> None:
     async def run() -> None:
-        world, machine = await begun()
+        world, machine = await begun(SLOW)
         machine.storage.unreadable.add(STATE / "synthesizer.state")
         await asyncio.sleep(10.0)
         end = await start(world, machine, catch_up=True)

@@ -195,10 +195,10 @@ class StatusPage:
         return history
 
 
-def _number(request: web.Request, name: str, default: int, low: int, high: int = 2**62) -> int:
+def _number(request: web.Request, name: str, default: int, low: int, high: int = 10**18 - 1) -> int:
     text = request.query.get(name)
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):
-        raise InvalidInput(f"{name}: a whole number of at least {low} was expected")
+        raise InvalidInput(f"{name}: a whole number from {low} to {high} was expected")
     return int(text)

@@ -55,6 +55,7 @@ def test_every_panel_says_what_it_shows_and_has_a_place_of_its_own(path: Path) -
 def test_the_steward_sees_public_data_only() -> None:
     made = {rule["record"]: names(rule["expr"]) for rule in rules("record")}
     for query in dashboards.queries(dashboards.read(dashboards.FOLDER / "dashboards" / "steward.json")):
+        assert names(query), query
         for name in names(query):
             assert made.get(name, {name}) <= PUBLIC, query
         assert "streamproc-operator" not in query

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamproc.ports.kafka.never_create import never_create
+from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.stopping import stop_consumer
 from streamproc.ports.kafka.translation import explained
@@ -57,6 +58,7 @@ class KafkaMembership:
             **settings.options(),
         )
         never_create(self._consumer._client)
+        wait_for_ready(self._consumer._client)
 
     async def open(self) -> None:
         """Join; the first assignment comes later."""

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from streamproc.ports.kafka.never_create import never_create
+from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.topics import Topics
 from streamproc.ports.kafka.translation import explained
@@ -39,6 +40,7 @@ def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIO
         **options,
     )
     never_create(producer.client)
+    wait_for_ready(producer.client)
     # aiokafka reports its end to this future, which it only has within a transaction.
     producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
     return producer

@@ -11,6 +11,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from streamproc.ports.kafka.knock import knock
+from streamproc.ports.kafka.ready import NotReady, wait_for_ready
 from streamproc.ports.kafka.settings import PREFIX, KafkaSettings
 from streamproc.ports.kafka.translation import explained, explained_code
 from streamproc.ports.log import LogUnavailable, NotAllowed
@@ -34,6 +35,7 @@ class Questions:
         self.timeout = timeout
         self._settings = settings
         self._client = AIOKafkaClient(request_timeout_ms=int(1000 * timeout), **settings.options())
+        wait_for_ready(self._client)
 
     async def start(self) -> None:
         """Connect to any of the servers."""
@@ -43,6 +45,8 @@ class Questions:
         await self._probe()
         try:
             await self._client.bootstrap()
+        except NotReady:
+            raise TryAgain("connecting: no broker is ready yet") from None
         except KafkaError:
             security = f"{PREFIX}SECURITY {self._settings.security}"
             raise TryAgain(f"connecting: the broker answered and then hung up; is {security} what it wants?") from None

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamproc.ports.kafka.never_create import never_create
+from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.stopping import stop_consumer
 from streamproc.ports.kafka.topics import EARLIEST, LATEST, Look, Topics
@@ -55,6 +56,7 @@ class KafkaReader:
             **settings.options(),
         )
         never_create(self._consumer._client)
+        wait_for_ready(self._consumer._client)
 
     async def open(self) -> None:
         """Check that the offset is in the log, and begin to fetch."""

@@ -118,7 +118,7 @@ class FolderDisk:
         return any(not name.endswith(".lock") for name in ours)
 
     def clear(self) -> None:
-        """Remove every state file, then the folder."""
+        """Remove every state file, then the folder if it can be: the mount point of a volume stays, empty."""
         with self._refusing(self._folder, "removed"):
             try:
                 names = self._ours()
@@ -126,8 +126,14 @@ class FolderDisk:
                 return
             for name in names:
                 self._files.remove(self._folder / name)
-            self._files.remove_folder(self._folder)
-            self._files.sync_folder(self._folder.parent)
+            try:
+                self._files.remove_folder(self._folder)
+            except OSError:
+                if self._files.names(self._folder):
+                    raise
+                self._files.sync_folder(self._folder)
+            else:
+                self._files.sync_folder(self._folder.parent)
 
     def _ours(self) -> list[str]:
         return [name for name in self._files.names(self._folder) if _STATE.fullmatch(name) or _TEMPORARY.fullmatch(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -150,3 +151,24 @@ def test_a_folder_in_which_nothing_can_be_written_is_refused_before_anything_is(
         FolderDisk(folder, machine.process()).prepare()
 
     assert machine.files(folder) == {"synthesizer.state": b"it"}
+
+
+@pytest.mark.parametrize("code", [errno.EBUSY, errno.EACCES, errno.EROFS], ids=errno.errorcode.__getitem__)
+def test_a_folder_that_cannot_be_removed_as_of_a_volume_is_left_empty(tmp_path: Path, code: int) -> None:
+    class Volume(Steps):
+        def remove_folder(self, folder: Path) -> None:
+            raise OSError(code, "as for a mount point")
+
+    volume = Volume()
+    disk = FolderDisk(tmp_path / "state", volume)
+    assert disk.lock("synthesizer.lock")
+    disk.write("synthesizer.state", b"it")
+
+    disk.clear()
+
+    assert list((tmp_path / "state").iterdir()) == []
+    assert volume.taken[-1] == ("sync", "state")
+
+    (tmp_path / "state" / "thesis.tex").touch()
+    with pytest.raises(Refused, match="cannot be removed"):
+        disk.clear()

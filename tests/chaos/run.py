@@ -86,7 +86,7 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
         "seconds": {
             "faults and study": round(lived, 1),
             "in all": round(time.monotonic() - began, 1),
-            "from each cut to its release": [round(at - subscriber.cuts[t], 1) for t, at in subscriber.releases.items()],
+            "from each cut to its release": subscriber.delays(),
         },
         "topics": _sizes(evidence),
         "chance that noise was not zero, below": chance_of_noise(evidence),

@@ -44,6 +44,10 @@ class Subscriber:
         """The last period closed."""
         return max(self.cuts, default=0)
 
+    def delays(self) -> dict[int, float]:
+        """Seconds from the cut of each period to its release. The readers are two: one may be behind."""
+        return {t: round(at - self.cuts[t], 1) for t, at in sorted(self.releases.items()) if t in self.cuts}
+
     def start(self) -> None:
         for thread in self._threads:
             thread.start()

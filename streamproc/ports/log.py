@@ -199,7 +199,7 @@ class Log(Protocol):
         ...
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete it; already gone is fine."""
+        """Delete it; returns when it is gone, also if it was before."""
         ...
 
     async def start_offset(self, topic: str, partition: int) -> Offset:

@@ -78,15 +78,17 @@ class Secured:
     def topics(self) -> Topics:
         return self.place.topics
 
+    def environment(self, principal: str) -> dict[str, str]:
+        """How that principal connects: with a password."""
+        return self.broker.environment(principal)
+
     def state(self, principal: str) -> Path:
         """Everybody has a machine of their own."""
         return self.place.folder / f"{principal}.state"
 
     def start(self, principal: str, command: str, *arguments: object) -> Program:
         """`streamproc COMMAND STUDY ARGUMENTS...` as a process of that principal."""
-        return self.place.start(
-            command, "--state", self.state(principal), *arguments, environ=self.broker.environment(principal)
-        )
+        return self.place.start(command, "--state", self.state(principal), *arguments, environ=self.environment(principal))
 
     def call(self, principal: str, command: str, *arguments: object) -> Ended:
         """The same in this process, to its end."""
@@ -102,11 +104,11 @@ class Secured:
     @contextmanager
     def being(self, principal: str) -> Iterator[None]:
         others = {name: value for name, value in os.environ.items() if not re.match("STREAMPROC_KAFKA_", name)}
-        with patch.dict(os.environ, others | self.broker.environment(principal), clear=True):
+        with patch.dict(os.environ, others | self.environment(principal), clear=True):
             yield
 
     def connect(self, principal: str) -> Log:
-        return connect(self.broker.url_of_scram, environ=self.broker.environment(principal))
+        return connect(self.place.url, environ=self.environment(principal))
 
     def append(self, principal: str, topic: str, value: bytes) -> None:
         async def work() -> None:
@@ -140,6 +142,13 @@ class Secured:
                         await log.delete_topic(topic)
 
         run(work())
+
+
+class ByCertificate(Secured):
+    """The same, but everybody shows a certificate instead of a password; its place is at `url_of_mutual_tls`."""
+
+    def environment(self, principal: str) -> dict[str, str]:
+        return self.broker.mutual_environment(self.broker.certificates.client(principal))
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:

@@ -10,7 +10,17 @@ import pytest
 from tests.broker.secure import SecureBroker
 from tests.security.conftest import RECIPE, NewStudy
 from tests.security.life import HORIZON, PEOPLE, live
-from tests.security.principals import ANALYST, GATHERER, REPORTER, STEWARD, SYNTHESIZER, Secured, rights, run
+from tests.security.principals import (
+    ANALYST,
+    GATHERER,
+    REPORTER,
+    STEWARD,
+    SYNTHESIZER,
+    ByCertificate,
+    Secured,
+    rights,
+    run,
+)
 from tests.stream.places import random_symbols
 
 pytestmark = pytest.mark.kafka
@@ -30,6 +40,15 @@ def test_a_study_lives_from_init_to_purge_with_the_printed_rights(
     }
     left = {topic.removeprefix("guarded.") for topic in run(topics(study, STEWARD))}
     assert left == {"ledger", "synthetic.recent", "synthetic.ever"}
+
+
+def test_a_study_lives_with_certificates_instead_of_passwords(new_study: NewStudy, guarded_broker: SecureBroker) -> None:
+    place = replace(new_study().place, url=guarded_broker.url_of_mutual_tls)
+    place.write_study()
+
+    lived = live(ByCertificate(place, guarded_broker))
+
+    assert (lived.rejects, lived.status["released"], len(lived.seen)) == (1, HORIZON, 2 * HORIZON)
 
 
 async def topics(study: Secured, principal: str) -> set[str]:

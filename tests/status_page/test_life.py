@@ -61,6 +61,8 @@ def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, br
         assert shown.place.status()["releases"]["recent"]["clamped"] > 0
         visit = browser.visit().go(shown.url, released=4)
         assert visit.text(".alert.danger").startswith("Insecure: this study protects nobody.")
+        assert "protected" not in visit.text("#lede")
+        assert "Nobody is protected" in visit.text("#budget-words")
         assert "clamped at zero" in visit.text("#headroom")
         assert visit.ask("document.querySelectorAll('.timeline .clamped').length") > 0
         assert visit.ask("document.querySelectorAll('#headroom .bar.clamped').length") > 0

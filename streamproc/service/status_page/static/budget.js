@@ -31,8 +31,11 @@ function meter(name, spent, rho, more) {
 }
 
 function words(status) {
+  const title = h("h3", {}, "In plain words");
+  if (status.insecure)
+    return [title, h("p", {}, "Nobody is protected: the noise comes from a seed, and whoever has the seed can take it off. The costs are what they would be with real noise.")];
   const factor = Math.exp(status.epsilon);
-  const times = factor < 100 ? factor.toFixed(2) : factor < 1e6 ? whole(Math.ceil(factor)) : "a million";
+  const times = factor < 100 ? (Math.ceil(100 * factor) / 100).toFixed(2) : factor < 1e6 ? whole(Math.ceil(factor)) : `e^${cost(status.epsilon, 3)}`;
   const changed =
     status.adjacency === "replace-one"
       ? "one person’s whole history were replaced by any other"
@@ -41,7 +44,7 @@ function words(status) {
     ? "Who takes part was fixed by a roster before the first period."
     : "Who took part in period 1 is not protected, since no roster was fixed before.";
   return [
-    h("h3", {}, "In plain words"),
+    title,
     h("p", {}, `If ${changed} (${status.adjacency}), everything published here, over all ${plural(status.horizon, "period")}, would look almost the same: nothing becomes more than ${times} times as likely, but for a chance of ${chance(status.delta)}.`),
     h("p", {}, `That is the whole budget, ρ ${cost(status.rho)} in zero-concentrated differential privacy, or ε ${cost(status.epsilon, 3)} at δ ${tiny(status.delta)}. It was fixed before the first report. ${who}`),
   ];

@@ -28,7 +28,7 @@ function fact(name, value, more) {
 function lede(status) {
   const kinds = plural(status.releases.length, "release");
   const whom = status.n !== null ? `${plural(status.n, "person", "people")} ` : status.expected !== null ? `About ${plural(status.expected, "person", "people")} ` : "People ";
-  const what = `${whom}report once in each of ${plural(status.horizon, "period")}. What is published are synthetic people, in ${kinds}, with every real person’s whole history protected.`;
+  const what = `${whom}report once in each of ${plural(status.horizon, "period")}. What is published are synthetic people, in ${kinds}${status.insecure ? "" : ", with every real person’s whole history protected"}.`;
   if (status.state === "over") return `${what} The study is over: every period is released, and nothing more will be.`;
   if (status.state === "waiting") return `${what} Nothing is released yet.`;
   return what;

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from matplotlib.image import imread
 from playwright.sync_api import Page, Route
 
 from streamproc.cli.figures import rounded_up
 from tests.status_page.browser import Chromium, Visit
+from tests.status_page.screenshots import finished
 from tests.status_page.studies import ShownStudy
 
 pytestmark = pytest.mark.browser
@@ -221,6 +224,20 @@ def test_a_narrow_screen_is_never_scrolled_sideways(half_way: ShownStudy, browse
         visit.see(lambda page, width=width: page.set_viewport_size({"width": width, "height": 800}))  # type: ignore[misc]
         visit.see(lambda page: page.wait_for_timeout(100))  # the browser's own time, to lay the page out
         assert visit.ask("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("device", [{}, PHONE], ids=["desk", "phone"])
+def test_a_picture_is_light_or_dark_as_the_reader_likes_it(
+    half_way: ShownStudy, browser: Chromium, tmp_path: Path, device: dict[str, Any]
+) -> None:
+    brightness = {}
+    for scheme in ("light", "dark"):
+        picture = tmp_path / f"{scheme}.png"
+        finished(open_page(browser, half_way, color_scheme=scheme, **device)).picture(picture)
+        brightness[scheme] = float(imread(picture)[:, :, :3].mean())
+
+    assert brightness["light"] > 0.8
+    assert brightness["dark"] < 0.3
 
 
 def focused(page: Page) -> str:

@@ -99,6 +99,8 @@ async def keep_gatherer(world: World, number: int, pinned: Sequence[int], machin
             if any(words in end.refusal for words in MENDABLE):
                 machine.storage.capacity = None
             elif "delete it" in end.refusal:
+                if not machine.spoilt:
+                    world.journal.violated(9, f"a disk that kept everything has a checkpoint to delete: {end.refusal}")
                 _delete(machine, end.refusal.split("state file ")[1].split(":")[0])
             else:
                 world.journal.violated(9, f"a gatherer refused: {end.refusal}")

@@ -88,8 +88,11 @@ class Operator:
         elif any(words in refusal for words in MENDABLE):
             storage.capacity = None
         elif TO_BE_REBUILT in refusal:
+            if not self.machine.spoilt:
+                world.journal.violated(9, f"a disk that kept everything has to be rebuilt: {refusal}")
             if self.spare and world.random.random() < 0.5:
                 world.journal.fault("old state put back", self.machine.name)
+                self.machine.spoilt = True
                 storage.put_back(self.spare.pop())
             else:
                 await self._rebuild()

@@ -40,6 +40,11 @@ class Machine:
         self.storage = storage
         self.clock = ManualClock()
         self.processes: list[Process] = []
+        self.spoilt = False
+        """Whether its disk was lost, swapped or damaged, lied about a sync, or is not the only one of its study.
+
+        One that is not keeps what a role needs, whoever dies when: no state file has to be rebuilt or deleted.
+        """
 
     def power_cut(self) -> None:
         """Every process ends, and what was not synced may be lost."""
@@ -213,6 +218,7 @@ class _CallFaults(Faults):
                 journal.fault("disk lost with the process", process.name, where)
                 process.kill()
                 process.machine.storage.put_back(EMPTY)
+                process.machine.spoilt = True
                 raise Killed(process.name)
             case "unavailable":
                 journal.fault("call fails", process.name, where)

@@ -35,6 +35,9 @@ KINDS: tuple[Kind, ...] = (
     "second synthesizer", "cloned disk", "disk rolled back", "disk lost", "bit flip",
 )  # fmt: skip
 
+SPOILING: tuple[Kind, ...] = ("ignored sync", "disk rolled back", "disk lost", "bit flip")
+"""Those after which a state folder may not be what its role wrote last."""
+
 
 @dataclass(frozen=True)
 class Stroke:
@@ -78,6 +81,7 @@ class Fate:
     def _strike(self, stroke: Stroke, machine: Machine) -> None:
         world, storage = self._world, machine.storage
         world.journal.fault(stroke.kind, machine.name)
+        machine.spoilt |= stroke.kind in SPOILING
         match stroke.kind:
             case "kill":
                 self._kill(machine)
@@ -118,6 +122,7 @@ class Fate:
         world, image = self._world, self._operator.machine.storage.image()
         name = f"synthesizer-{len(self.seconds) + 2}"
         second = Operator(world, world.machine(name, image if cloned else None))
+        second.machine.spoilt = self._operator.machine.spoilt = True
         self.seconds.append((second, asyncio.create_task(second.keep())))
 
     def _cut_after_lies(self, machine: Machine) -> None:

@@ -70,7 +70,8 @@ def question(contract: Contract, name: str) -> Question:
     """The question of this name; UnsupportedQuery says what the release knows instead."""
     kind, _, rest = name.partition(":")
     if isinstance(contract, CumulativeContract):
-        if kind == "atleast" and rest.isascii() and rest.isdigit() and 1 <= int(rest[:9]) <= contract.mechanism.horizon:
+        is_number = rest.isascii() and rest.isdigit() and len(rest) < 10
+        if kind == "atleast" and is_number and 1 <= int(rest) <= contract.mechanism.horizon:
             return CountQuestion(contract, name, _at_least(contract, int(rest)), AtLeast(int(rest)))
         raise UnsupportedQuery(f"query: release {contract.name} answers atleast:1 to atleast:{contract.mechanism.horizon}")
     k = contract.mechanism.k

@@ -14,6 +14,10 @@ SLOWEST = 20.0
 """Seconds of the processor that one input may take, in a long run."""
 
 
+MEASURED = 10
+"""Of so many inputs of a long run the memory of one is measured, which takes several times as long as feeding it does."""
+
+
 class Hang(AssertionError):
     """An input took longer than `SLOWEST`."""
 
@@ -41,7 +45,7 @@ class Seen:
         """Try one input; whether it decodes. A crash is counted and saved, and the run goes on."""
         self.inputs += 1
         try:
-            trial = tried(target, data)
+            trial = tried(target, data, measured=patient or self.inputs % MEASURED == 1)
             self.largest = max(self.largest, trial.peak)
             self.fullest = max(self.fullest, trial.peak / target.bound.of(len(data)))
             self.slowest = max(self.slowest, trial.seconds)

@@ -3,8 +3,8 @@
     python -m tests.fuzz --inputs 1000000 [--seconds N] [--target NAME] [--seed N] [--crashes DIR]
     python -m tests.fuzz --target NAME --repeat FILE
 
-Ends with 1 if there was a crash: an error that is not declared, more memory than the bound (measured of one input in ten), or
-more than 20 s for one input.
+Ends with 1 if there was a crash: an error that is not declared, more memory than the bound (measured of one input in ten),
+or more than 20 s for one input.
 """
 
 from __future__ import annotations

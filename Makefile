@@ -49,7 +49,7 @@ mutants: .venv/installed ## break the stream on purpose, and see how many seeds 
 
 .PHONY: chaos
 chaos: .venv/installed ## kill, stop and restart real processes and a real broker, then check the topics
-	$(PY) -m tests.chaos --seed $(SEED) $(ARGS)
+	$(PY) -m tests.chaos --seed $(SEED) --report chaos.json $(ARGS)
 
 .PHONY: fuzz
 fuzz: .venv/installed ## feed every decoder INPUTS hostile inputs, guided by coverage

@@ -20,15 +20,14 @@ RUN /pip/bin/pip --disable-pip-version-check --python /opt/streamproc/bin/python
         --no-index --find-links /wheels "/src${EXTRAS}"
 
 FROM ${BASE}
-LABEL org.opencontainers.image.title="streamproc" \
-      org.opencontainers.image.description="Continual release of differentially private synthetic data" \
-      org.opencontainers.image.licenses="Apache-2.0"
 # A volume takes over who owns the folder below it, so the folders must be there.
 RUN groupadd --gid 10001 streamproc \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin streamproc \
     && install --directory --mode 0700 --owner 10001 --group 10001 /state \
     && install --directory --mode 0750 --owner 10001 --group 10001 /etc/streamproc/operator
-COPY --from=build /opt/streamproc /opt/streamproc
+LABEL org.opencontainers.image.title="streamproc" \
+      org.opencontainers.image.description="Continual release of differentially private synthetic data" \
+      org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/opt/streamproc/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     STREAMPROC_STATE=/state \
@@ -43,3 +42,5 @@ HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["streamproc"]
 CMD ["--help"]
+# Last, so that a change of the program leaves everything above as it is.
+COPY --from=build /opt/streamproc /opt/streamproc

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from streamproc.actor.startup import InLedger
 from streamproc.errors import Refused, VerificationFailed
+from streamproc.ports.clock import Clock
 from streamproc.ports.log import Log
 from streamproc.ports.reading import everything
 from streamproc.study import Study
 from streamproc.wire.chain import VerifiedLedger, verify_chain
 from streamproc.wire.topics import Topics
+
+QUIET_WITHIN = 120
+"""Seconds in which what somebody left open on our topics must end: brokers abort it after the time-out of transactions."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,21 @@ class Seen:
         if self.ledger is None:
             return None
         return InLedger(self.ledger.period, self.ledger.head, self.ledger.intents)
+
+
+async def settled_down(log: Log, topic: str, clock: Clock) -> bool:
+    """Wait until nothing on the topic is in an open transaction; False if something stays so.
+
+    A commit is acknowledged before it can be read: until its markers are written, who reads what is committed finds what was
+    there before.
+    """
+    if topic not in await log.topics():
+        return True
+    for _ in range(QUIET_WITHIN):
+        if await log.stable_offset(topic, 0) == await log.end_offset(topic, 0):
+            return True
+        await clock.sleep(1.0)
+    return False
 
 
 async def look(log: Log, study: Study) -> Seen:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streamproc.actor.draft import Draft, draft
-from streamproc.actor.look import Seen, check_same_study, look
+from streamproc.actor.look import Seen, check_same_study, look, settled_down
 from streamproc.actor.startup import Move, decide
 from streamproc.actor.stored import Stored, on_disk, read_stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
@@ -36,9 +36,6 @@ MAX_FENCED = 3
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before trying again: doubled from the one to the other while nothing works."""
-
-QUIET_WITHIN = 120
-"""Seconds in which what others left open on our topics must end. Fencing has ended what an earlier synthesizer left."""
 
 Offload = Callable[..., Awaitable[Any]]
 """Runs a slow function without stopping the loop; simulations run it in place."""
@@ -123,7 +120,7 @@ class Synthesizer:
 
     async def _session(self) -> None:
         """From one look to the end of the study, or to the first error."""
-        await self._look_and_decide()
+        await self._look_before_fencing()
         transactor = await self._ports.log.transactor(self._topics.transactional_id)
         try:
             await transactor.fence()
@@ -135,6 +132,15 @@ class Synthesizer:
             await self._follow(transactor, synthesis, head)
         finally:
             await transactor.close()
+
+    async def _look_before_fencing(self) -> None:
+        """Refuse what cannot match, but not for a record that is committed and cannot be read yet."""
+        try:
+            await self._look_and_decide()
+        except Refused:
+            if not await settled_down(self._ports.log, self._topics.ledger, self._ports.clock):
+                raise
+            await self._look_and_decide()
 
     async def _look_and_decide(self) -> tuple[Stored | None, Seen, Move]:
         seen = await look(self._ports.log, self._study)
@@ -149,11 +155,7 @@ class Synthesizer:
         mine = [self._topics.ledger, *(self._topics.synthetic(release.name) for release in self._study.releases)]
         log, clock = self._ports.log, self._ports.clock
         for topic in mine:
-            for _ in range(QUIET_WITHIN):
-                if await log.stable_offset(topic, 0) == await log.end_offset(topic, 0):
-                    break
-                await clock.sleep(1.0)
-            else:
+            if not await settled_down(log, topic, clock):
                 raise Refused(
                     f"topic {topic}: somebody else's transaction stays open on it; only the synthesizer may write there"
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from streamproc.actor.look import check_same_study, look
+from streamproc.actor.look import check_same_study, look, settled_down
 from streamproc.actor.restore import restored
 from streamproc.actor.stored import STATE_FILE, Stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
@@ -30,6 +30,9 @@ async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: boo
         raise Refused(f"state folder {deployment.state}: holds a state already; move it away first")
     async with deployment.connect() as log:
         mark = await deployment.fingerprint(log)
+        # What is lost can be told only when nothing is about to appear.
+        if not await settled_down(log, deployment.topics.ledger, deployment.clock):
+            raise Refused(f"topic {deployment.topics.ledger}: a transaction stays open on it; is a synthesizer running?")
         seen = await look(log, deployment.study)
         ledger = seen.ledger
         if ledger is None:

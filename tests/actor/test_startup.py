@@ -17,7 +17,7 @@ from streamproc.privacy.quantities import Period
 from streamproc.wire.ledger import Intent
 from tests.actor.runs import STUDY, begun, doomed, fed
 from tests.world.disk import MemoryDisk
-from tests.world.study_world import StudyWorld
+from tests.world.study_world import FreshEntropy, StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
 
@@ -338,3 +338,22 @@ def test_a_transaction_that_never_ends_is_refused_with_the_topic() -> None:
             await past.world.synthesizer().run()
 
     in_virtual_time(start())
+
+
+def test_a_commit_that_cannot_be_read_yet_is_awaited_and_not_taken_for_a_lost_record() -> None:
+    """A commit is acknowledged before its markers are written, and a quick restart looks in between."""
+
+    async def look_too_early() -> None:
+        world = await begun()
+
+        async def two_lives() -> None:
+            world.broker.marker_lag = lambda: 20.0
+            await doomed(world, lambda number, reached: str(reached) == "after disk.write synthesizer.settled")
+            world.broker.marker_lag = lambda: 0.0
+            assert world.ledger().period == 0, "the commit can be read already"
+            await world.synthesizer(entropy=FreshEntropy(5000)).run()
+
+        await fed(world, two_lives())
+        world.check_released()
+
+    in_virtual_time(look_too_early())

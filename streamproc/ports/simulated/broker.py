@@ -46,7 +46,7 @@ class SimulatedBroker:
         self._session_timeout = session_timeout
         self._longest_transaction = longest_transaction
         self._longest_read = longest_read
-        self._marker_lag = marker_lag
+        self.marker_lag = marker_lag
         self._unmarked: dict[str, list[Transaction]] = {}
         """By transactional id: transactions that have ended, but not everywhere yet."""
         self.topics: dict[str, Topic] = {}
@@ -56,6 +56,8 @@ class SimulatedBroker:
         self._joined = 0
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long."""
+        self.given_up = 0
+        """Members whose partitions went to others because they were silent for too long."""
         self.groups = Changes()
         """Members come and go."""
 
@@ -151,7 +153,7 @@ class SimulatedBroker:
         if transaction in self._open:
             self._open.remove(transaction)
         for partition in transaction.touched:
-            lag = self._marker_lag()
+            lag = self.marker_lag()
             if lag:
                 self._unmarked.setdefault(transaction.transactional_id, []).append(transaction)
                 asyncio.get_running_loop().call_later(lag, transaction.mark, partition)
@@ -185,6 +187,7 @@ class SimulatedBroker:
             self.groups.wake()
         for each in silent:
             del members[each]
+        self.given_up += len(silent)
         members[member] = now
         rank = sorted(members).index(member)
         return frozenset(range(rank, len(self.topics[topic].partitions), len(members)))

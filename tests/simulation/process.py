@@ -40,6 +40,8 @@ class Machine:
         self.storage = storage
         self.clock = ManualClock()
         self.processes: list[Process] = []
+        self.backup = EMPTY
+        """What its disk held before the synthesizer last drew anything."""
         self.spoilt = False
         """Whether its disk was lost, swapped or damaged, lied about a sync, or is not the only one of its study.
 
@@ -177,6 +179,8 @@ class _CallFaults(Faults):
             await self._strike(fault, "before", call, topic)
         if process.network.away_until and process.network.away_until > asyncio.get_running_loop().time():
             raise LogUnavailable(f"{call}: no connection")
+        if call == "read" and topic is not None and topic.endswith(".tallies"):
+            process.machine.backup = process.machine.storage.image()
         if call in CHANGES:
             process.changed.append(call)
             process.journal.note(process.name, f"{call} {topic or ''}".rstrip())
@@ -214,10 +218,13 @@ class _CallFaults(Faults):
                 journal.fault("crash inside a transaction" if within else f"crash {when} a call", process.name, where)
                 process.kill()
                 raise Killed(process.name)
-            case "disaster":
-                journal.fault("disk lost with the process", process.name, where)
+            case "disaster" | "backup":
+                back = fault == "backup"
+                journal.fault(
+                    "disk rolled back with the process" if back else "disk lost with the process", process.name, where
+                )
                 process.kill()
-                process.machine.storage.put_back(EMPTY)
+                process.machine.storage.put_back(process.machine.backup if back else EMPTY)
                 process.machine.spoilt = True
                 raise Killed(process.name)
             case "unavailable":

@@ -9,9 +9,9 @@ from typing import Literal, Protocol, TypeAlias
 
 When: TypeAlias = Literal["before", "inside", "after"]
 
-AtCall: TypeAlias = Literal["crash", "disaster", "unavailable", "unknown", "later", "slow", "pause"]
-"""What may happen at a call: the process dies; its disk is lost with it; nothing is done; it may have been; it lands later;
-it takes a while; or the whole process stops for longer than sessions or transactions last."""
+AtCall: TypeAlias = Literal["crash", "disaster", "backup", "unavailable", "unknown", "later", "slow", "pause"]
+"""What may happen at a call: the process dies; its disk is lost with it, or an old copy is put back; nothing is done; it
+may have been; it lands later; it takes a while; or the whole process stops for longer than sessions or transactions last."""
 
 AtStep: TypeAlias = Literal["crash", "power cut", "disk full", "read error"]
 """What may happen at a step on a file."""
@@ -51,7 +51,7 @@ class Climate:
 
 
 def climate_of(random: Random) -> Climate:
-    calls: tuple[AtCall, ...] = ("crash", "disaster", "unavailable", "unknown", "later", "slow", "pause")
+    calls: tuple[AtCall, ...] = ("crash", "disaster", "backup", "unavailable", "unknown", "later", "slow", "pause")
     steps: tuple[AtStep, ...] = ("crash", "crash", "power cut", "disk full", "read error")
     return Climate(
         calls=random.sample(calls, random.randint(0, 4)),
@@ -120,7 +120,7 @@ def _fits(fault: AtCall, when: When, call: str) -> bool:
             return when != "before" and call in CHANGES
         case "slow":
             return when != "inside"
-        case "disaster":
+        case "disaster" | "backup":
             return call in ("send", "commit")
         case "crash":
             # Dying after having only looked is dying before the next call.

@@ -88,7 +88,7 @@ async def _say(world: World, process: Process, reporter: Reporter, words: Uttera
 async def keep_gatherer(world: World, number: int, pinned: Sequence[int], machine: Machine) -> None:
     """A gathering process that is started again whenever it ends, by an operator who mends what it complains of."""
     while True:
-        process = world.process(f"gatherer-{number}", machine)
+        process, before = world.process(f"gatherer-{number}", machine), _checkpoints(machine)
         end = await process.run(_gather(world, process, pinned))
         if end.done:
             return
@@ -99,6 +99,9 @@ async def keep_gatherer(world: World, number: int, pinned: Sequence[int], machin
             if any(words in end.refusal for words in MENDABLE):
                 machine.storage.capacity = None
             elif "delete it" in end.refusal:
+                # In a group it may have worked on other partitions.
+                if pinned and not process.started and (process.changed or _checkpoints(machine) != before):
+                    world.journal.violated(10, f"a refused gatherer did {process.changed}: {end.refusal}")
                 if not machine.spoilt:
                     world.journal.violated(9, f"a disk that kept everything has a checkpoint to delete: {end.refusal}")
                 _delete(machine, end.refusal.split("state file ")[1].split(":")[0])
@@ -113,6 +116,10 @@ async def _gather(world: World, process: Process, pinned: Sequence[int]) -> None
     health = WatchedHealth(deployment)
     await patiently(process.log.__aenter__, health)
     await gather(deployment, process.log, health, pinned)
+
+
+def _checkpoints(machine: Machine) -> dict[str, bytes]:
+    return {name: content for name, content in machine.storage.files(STATE).items() if name.endswith(".state")}
 
 
 def _delete(machine: Machine, file: str) -> None:

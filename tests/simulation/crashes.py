@@ -26,7 +26,7 @@ from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep
 from tests.simulation.invariants import check_everything
 from tests.simulation.journal import Journal, Violation
 from tests.simulation.operator import Operator
-from tests.simulation.run import _listening, _module_random
+from tests.simulation.run import listening, seeded_random
 from tests.simulation.scene import SYMBOLS, Scene, Utterance
 from tests.simulation.sights import Sights
 from tests.simulation.weather import CHANGES, AtCall, AtStep, When
@@ -131,7 +131,7 @@ def short_scene() -> Scene:
 def play(crashes: Sequence[Crash], *, trace: bool = False) -> tuple[Fated, Journal]:
     """The short study with these crashes."""
     weather, journal = Fated(crashes), Journal(trace)
-    with _listening(journal), _module_random(0):
+    with listening(journal), seeded_random(0):
         in_virtual_time(_play(weather, journal), at_most=3600.0)
     if weather.struck < len(crashes):
         raise RuntimeError(f"moment {crashes[weather.struck]} was not reached: the run is not the one it was")

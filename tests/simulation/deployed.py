@@ -97,6 +97,7 @@ class WatchedHealth(Health):
         super().fenced(period)
 
     def trouble(self, problem: str) -> None:
-        self._process.started = True
+        # It tries again by itself: only one that has changed something by now may be past its start.
+        self._process.started |= bool(set(self._process.changed) - {"fence"})
         self._process.journal.said.append(problem)
         super().trouble(problem)

@@ -161,7 +161,9 @@ def _acknowledged_reports_count(run: Findings) -> Problems:
         in_time = 1 <= period <= len(run.cuts) and at < run.world.cut_asked.get(period, 0.0)
         if in_time and said[individual, period] == {symbol} and symbol in run.study.alphabet:
             counted = [model.counted(individual, period) for model in run.models if individual in model.members]
-            if counted and [each and each.symbol for each in counted] != [symbol]:
+            # Without a roster whoever reports in period 1 is in the study.
+            must_count = counted or (run.scene.roster is None and period == 1)
+            if must_count and [each and each.symbol for each in counted] != [symbol]:
                 yield f"a report of period {period} was acknowledged before its cut, and does not count"
 
 

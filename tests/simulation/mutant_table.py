@@ -36,16 +36,13 @@ MUTANTS = (
         "        raise",
     ),
     Mutant(
-        "a state file is written in place",
-        "ports/disk.py",
-        "                with replacing(self._folder / name, 0o600, self._files) as file:\n"
-        "                    file.write(content)",
-        "                with replacing(self._folder / name, 0o600, self._files) as file:\n"
-        "                    self._files.rename(self._folder / [n for n in self._ours() if n.endswith('.tmp')][0], "
-        "self._folder / name)\n"
-        "                    file.write(content)\n"
-        "                    self._files.sync_file(file)\n"
-        "                    return",
+        "a state file has its name before its content",
+        "ports/atomic.py",
+        "            yield file\n"
+        "            files.sync_file(file)\n"
+        "            # Before it is closed: a closed one may be swept.\n"
+        "            files.rename(temporary, path)\n",
+        "            files.rename(temporary, path)\n            yield file\n            files.sync_file(file)\n",
     ),
     Mutant(
         "a damaged state file is believed",
@@ -116,7 +113,7 @@ MUTANTS = (
     Mutant(
         "nobody looks again after fencing",
         SYNTHESIZER,
-        "        await self._look_and_decide()\n        transactor",
+        "        await self._look_before_fencing()\n        transactor",
         "        stored, seen, move = await self._look_and_decide()\n"
         "        async def before():\n            return stored, seen, move\n"
         "        self._look_and_decide = before\n        transactor",

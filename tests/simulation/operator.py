@@ -62,8 +62,9 @@ class Operator:
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
         """Invariant 10: who was refused at the start has looked, at most fenced, and looked again."""
-        later = "fence" in process.changed and refusal.startswith("schedule:")  # the clock jumped once it had started
-        if process.started or later:
+        # The clock jumped once it had started, or the disk is full for one that had something to publish.
+        later = refusal.startswith("schedule:") or "cannot be written" in refusal
+        if process.started or ("fence" in process.changed and later):
             return
         if set(process.changed) - {"fence"}:
             self._world.journal.violated(10, f"a refused start did {process.changed}: {refusal}")
@@ -129,8 +130,8 @@ class Operator:
                 elif "--accept-cost" in end.refusal:
                     accept = True
             if accept:
-                # Counted before it is known to have happened: one who dies in the middle may have written the folder.
-                world.accepted[period] += end.killed
+                # One who died in the middle may have written the folder, and somebody may have copied it.
+                world.accepted[period] += end.killed and self._files() != before
             await asyncio.sleep(world.random.uniform(0.2, 2.0))
 
 

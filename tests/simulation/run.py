@@ -27,6 +27,9 @@ from tests.world.virtual_time import in_virtual_time
 PATIENCE = 400.0
 """Virtual seconds after the last fault within which every closed period must be released."""
 
+SUBSCRIBERS = 2
+"""One from the beginning, each other later."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -54,7 +57,7 @@ def run(
     """A run of this scene under this weather. `random` decides what the operator and the file systems leave open."""
     journal = Journal(trace)
     chances = random or Random(0)
-    with _listening(journal), redirect_stderr(_Pen(journal)), _module_random(chances.getrandbits(32)):
+    with listening(journal), redirect_stderr(_Pen(journal)), seeded_random(chances.getrandbits(32)):
         try:
             in_virtual_time(_play(scene, weather, strokes, chances, journal), at_most=3600.0)
         except Exception as error:
@@ -75,7 +78,8 @@ async def _play(scene: Scene, weather: Weather, strokes: Sequence[Stroke], rando
     saying = [keep_client(world, number, words) for number, words in enumerate(scene.clients)]
     closing = [keep_steward(world, number) for number in range(stewards)]
     keeping = [keep_gatherer(world, number, pinned, crews[number]) for number, pinned in enumerate(scene.crews)]
-    watching = [keep_subscriber(world, number, sights, begins=at) for number, at in enumerate((0.0, scene.length / 2))]
+    begins = [scene.length * number / SUBSCRIBERS for number in range(SUBSCRIBERS)]
+    watching = [keep_subscriber(world, number, sights, begins=at) for number, at in enumerate(begins)]
     storm = [asyncio.create_task(each) for each in (*saying, *closing, fate.run(strokes))]
     tasks = [asyncio.create_task(each) for each in (operator.keep(), *keeping, *watching)]
     try:
@@ -88,6 +92,7 @@ async def _play(scene: Scene, weather: Weather, strokes: Sequence[Stroke], rando
     finally:
         await _stop([*storm, *tasks, *(task for _, task in fate.seconds)])
     journal.faults["transaction timed out"] += world.broker.timed_out
+    journal.faults["rebalance"] += world.broker.given_up
     check_everything(world, sights, nobody=operator.nobody)
 
 
@@ -108,7 +113,7 @@ async def _until_released(world: World, operator: Operator, sights: Sights, stor
 
 def _all_seen(world: World, sights: Sights, period: int) -> bool:
     expected = sum(period for release in world.study.releases if release.kind == "cumulative" or period >= release.k)
-    return len(sights.columns) == expected
+    return all(len(sights.given.get(f"subscriber-{number}", ())) == expected for number in range(SUBSCRIBERS))
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -142,7 +147,7 @@ class _Ear(logging.Handler):
 
 
 @contextmanager
-def _listening(journal: Journal) -> Iterator[None]:
+def listening(journal: Journal) -> Iterator[None]:
     """Hear every log line, and let nobody else."""
     log, ear = logging.getLogger("streamproc"), _Ear(journal)
     before = log.level, log.propagate
@@ -158,7 +163,7 @@ def _listening(journal: Journal) -> Iterator[None]:
 
 
 @contextmanager
-def _module_random(seed: int) -> Iterator[None]:
+def seeded_random(seed: int) -> Iterator[None]:
     """The synthesizer waits for a random while by the module's own generator."""
     before = module_random.getstate()
     module_random.seed(seed)

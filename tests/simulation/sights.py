@@ -14,6 +14,8 @@ class Sights:
 
     journal: Journal
     columns: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    given: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    """What each subscriber was given in all of its lives."""
 
     def see(self, who: str, given: dict[str, int], published: Published) -> None:
         """`given`: the last period of each release that this subscriber was given."""
@@ -24,3 +26,4 @@ class Sights:
         if period != given.get(release, 0) + 1:
             self.journal.violated(2, f"{release}: {who} is given period {period} after {given.get(release, 0)}")
         given[release] = period
+        self.given.setdefault(who.partition("#")[0], set()).add((release, period))

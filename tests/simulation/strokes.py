@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from tests.simulation.deployed import STATE
 from tests.simulation.operator import Operator
 from tests.simulation.process import EMPTY, Machine
-from tests.simulation.world import SESSION_TIMEOUT, World
+from tests.simulation.world import World
 
 Kind: TypeAlias = Literal[
     "kill",
@@ -99,8 +99,6 @@ class Fate:
             case "pause":
                 for process in machine.processes:
                     process.pause(stroke.seconds)
-                if machine in self._crews and stroke.seconds > SESSION_TIMEOUT:
-                    world.journal.fault("rebalance", machine.name)
             case "broker away":
                 world.network.away_until = world.now + stroke.seconds
             case "clock jumps forward":

@@ -39,6 +39,7 @@ KINDS = {
     "disk lost",
     "disk lost with the process",
     "disk rolled back",
+    "disk rolled back with the process",
     "effect lands later",
     "fenced",
     "ignored sync",

@@ -4,7 +4,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := .venv/bin
 PY := $(BIN)/python
-CODE = $(patsubst %/,%,$(sort $(dir $(wildcard streamproc/*.py tests/*.py bench/*.py experiments/*.py))))
+CODE = $(patsubst %/,%,$(sort $(dir $(wildcard streamproc/*.py tests/*.py bench/*.py experiments/*.py)))) $(wildcard deploy/*/*.py)
 ARGS ?=
 # Processes that share the tests; each starts a broker of its own. `WORKERS=0` runs them one after the other, for a debugger.
 WORKERS ?= 2
@@ -62,6 +62,10 @@ mutation: .venv/installed ## break the code on purpose, and see that a test noti
 .PHONY: screenshots
 screenshots: .venv/installed ## take the picture of the status page for the README
 	$(PY) -m tests.status_page.screenshots $(ARGS)
+
+.PHONY: images
+images: ## make every image where no image registry is reached (as root)
+	deploy/airgap/with-engine deploy/airgap/make-images
 
 .PHONY: lint
 lint: .venv/installed ## check style, format, types and layers

@@ -19,7 +19,7 @@ from tests.containers.engine import ROOT
 from tests.stream.programs import PATIENCE
 from tests.stream.recipes import Recipe
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 HORIZON = 6
 STUDY = "/etc/streamproc/study/study.toml"
@@ -30,11 +30,10 @@ class Project:
     """What compose brings up, under a name of its own, its ports chosen by the engine."""
 
     def __init__(self, program: list[str], study_folder: Path) -> None:
-        given = dict(line.split("=", 1) for line in SETTINGS.read_text().splitlines() if line and not line.startswith("#"))
         own = {"STUDY_FOLDER": str(study_folder), "PERIOD_SECONDS": "1", "PUBLIC_PORT": "", "PROMETHEUS_PORT": ""}
         name = {"COMPOSE_PROJECT_NAME": f"streamproc-test-{uuid.uuid4().hex[:8]}"}
-        self._program = program
-        self._environ = {**os.environ, **given, **own, **name}
+        self._program = [*program, "--env-file", str(SETTINGS)]
+        self._environ = {**os.environ, **own, **name}
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -8,7 +8,7 @@ from testcontainers.core.docker_client import DockerClient
 from tests.containers.conftest import NewStudy
 from tests.containers.engine import STREAMPROC
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 
 def test_a_role_is_nobody_writes_only_its_state_shows_its_health_and_ends_when_told(new_study: NewStudy) -> None:

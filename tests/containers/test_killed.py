@@ -9,7 +9,7 @@ from tests.containers.standing_still import SIGN
 from tests.stream.places import Symbols, random_symbols
 from tests.stream.seen import check_seen_once
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 PEOPLE = 200
 

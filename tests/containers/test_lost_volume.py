@@ -8,7 +8,7 @@ from tests.containers.conftest import NewStudy
 from tests.stream.places import random_symbols
 from tests.stream.seen import check_seen_once, everything_public
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 
 def test_a_lost_volume_is_restored_from_the_topics_and_the_study_goes_on(new_study: NewStudy) -> None:

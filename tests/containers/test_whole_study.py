@@ -17,7 +17,7 @@ from tests.containers.studies import ContainedStudy
 from tests.stream.places import random_symbols
 from tests.stream.seen import RELEASES, check_seen_once
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 PEOPLE = 200
 JAVA = Path(__file__).parent / "java" / "ReadColumns.java"

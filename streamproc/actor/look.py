@@ -79,3 +79,14 @@ def check_same_study(seen: Seen, study: Study, fingerprint: bytes, *, insecure: 
     if seen.ledger.study.insecure != insecure:
         began, now = ("with", "without") if seen.ledger.study.insecure else ("without", "with")
         raise Refused(f"study {study.name}: it was begun {began} a seed and cannot go on {now} one")
+
+
+def check_columns_kept(seen: Seen, study: Study) -> None:
+    """Refuse to go on behind columns that are gone: whoever reads a release from its start must find all of it."""
+    topics = Topics(study.name)
+    for topic, name in ((topics.synthetic(release.name), release.name) for release in study.releases):
+        if seen.ledger is not None and seen.ledger.column_digests(name) and topic not in seen.used:
+            raise Refused(
+                f"topic {topic}: is empty, but the ledger has columns of it; it must be kept for ever, and never be created "
+                "anew"
+            )

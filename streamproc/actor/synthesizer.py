@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streamproc.actor.draft import Draft, draft
-from streamproc.actor.look import Seen, check_same_study, look, settled_down
+from streamproc.actor.look import Seen, check_columns_kept, check_same_study, look, settled_down
 from streamproc.actor.startup import Move, decide
 from streamproc.actor.stored import Stored, on_disk, read_stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
@@ -145,6 +145,7 @@ class Synthesizer:
     async def _look_and_decide(self) -> tuple[Stored | None, Seen, Move]:
         seen = await look(self._ports.log, self._study)
         check_same_study(seen, self._study, self._fingerprint, insecure=self._ports.entropy.insecure)
+        check_columns_kept(seen, self._study)
         stored = await self._ports.offload(read_stored, self._ports.disk, self._fingerprint)
         found = on_disk(self._ports.disk, self._fingerprint, stored)
         self._period = seen.ledger.period if seen.ledger else Period(0)

@@ -83,18 +83,6 @@ MUTANTS = (
         "    if disk.period <= ledger.period and binding is None:",
     ),
     Mutant(
-        "a state folder with another past is believed",
-        STARTUP,
-        "disk.period == ledger.period + 1 and not disk.settled and disk.previous == ledger.digest",
-        "disk.period == ledger.period + 1 and not disk.settled",
-    ),
-    Mutant(
-        "another's announced draw does not bind",
-        STARTUP,
-        "    if next_up and set(ledger.intents) - set(disk.abandoned) <= {disk.digest}:",
-        "    if next_up:",
-    ),
-    Mutant(
         "a period on disk counts as published after a restart",
         STARTUP,
         "        return Move.PUBLISH\n",

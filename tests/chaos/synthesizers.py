@@ -57,6 +57,11 @@ async def start(stage: Stage, name: str, folder: Path) -> Process:
     return await stage.starter.start(name, "streamproc", "synthesize", stage.file, "--state", folder, "--debug")
 
 
+def state_in(folder: Path) -> dict[str, bytes]:
+    """What a refused start must leave as it is."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".state", ".settled")}
+
+
 class Synthesizers:
     """The one that goes on, and now and then a rival."""
 
@@ -116,12 +121,13 @@ class Synthesizers:
             return False
         begun = stage.subscriber.released
         stage.journal.fault(Kind.TAKEOVER, SYNTHESIZER)
+        held = state_in(first.folder)
         intruder = await start(stage, "intruder", first.folder)
         self._folders += 1
         copy = stage.folder / f"synthesizer-{self._folders}.state"
         await asyncio.to_thread(shutil.copytree, first.folder, copy)
         second = self._rival = Seat(stage, self._group, copy)
-        stage.journal.ended("intruder", intruder.name, "a folder in use", await intruder.end(), {REFUSED})
+        await self._is_refused(intruder, "intruder", "a folder in use", first.folder, held)
         await asyncio.sleep(STOP)
         first.running.thaw()
         await stage.until(lambda: first.task.done() or second.task.done(), "one of two synthesizers to be refused")
@@ -140,5 +146,12 @@ class Synthesizers:
             self._stage.journal.note(f"{loser.running.name} gave up the fight")
             self._beaten = loser.folder
             return
+        held = state_in(loser.folder)
         again = await start(self._stage, "left-behind", loser.folder)
-        self._stage.journal.ended("left-behind", again.name, "an old folder", await again.end(), {REFUSED})
+        await self._is_refused(again, "left-behind", "an old folder", loser.folder, held)
+
+    async def _is_refused(self, process: Process, role: str, cause: str, folder: Path, held: dict[str, bytes]) -> None:
+        """And the folder that it must not use is as it was."""
+        self._stage.journal.ended(role, process.name, cause, await process.end(), {REFUSED})
+        if state_in(folder) != held:
+            self._stage.journal.violation(f"10: {process.name} was refused, and changed {folder.name}")

@@ -26,7 +26,6 @@ SEEDS = 1000
 class Hunted:
     """What became of a mutant; `seeds` is None if nobody noticed it."""
 
-    mutant: Mutant
     seeds: int | None
     noticed: str
     """The first promise that it broke."""
@@ -34,7 +33,7 @@ class Hunted:
 
 @contextmanager
 def mutated(mutant: Mutant | None) -> Iterator[Path]:
-    """A copy of the project that is broken in this way."""
+    """A copy of the project that is broken in this way; None: a sound one."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "project"
         for part in ("streamproc", "tests"):
@@ -56,7 +55,7 @@ def hunt(mutant: Mutant | None, seeds: int = SEEDS) -> Hunted:
     if done.returncode not in (0, 1):
         raise RuntimeError(done.stderr)
     number, _, noticed = done.stdout.strip().partition(" ")
-    return Hunted(mutant or MUTANTS[0], int(number) if done.returncode else None, noticed)
+    return Hunted(int(number) if done.returncode else None, noticed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,10 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants = [each for each in MUTANTS if not chosen.names or any(name in each.name for name in chosen.names)]
     unnoticed = 0
     with ThreadPoolExecutor(chosen.processes) as pool:
-        for found in pool.map(lambda mutant: hunt(mutant, chosen.seeds), mutants):
+        hunted = pool.map(lambda mutant: hunt(mutant, chosen.seeds), mutants)
+        for mutant, found in zip(mutants, hunted, strict=True):
             unnoticed += found.seeds is None
             after = "NOT NOTICED" if found.seeds is None else f"{found.seeds:5} seeds"
-            print(f"{after:12} {found.mutant.name}: {found.noticed}", flush=True)
+            print(f"{after:12} {mutant.name}: {found.noticed}", flush=True)
     print(f"{len(mutants)} mutants, {len(mutants) - unnoticed} noticed, {unnoticed} not noticed")
     return unnoticed
 

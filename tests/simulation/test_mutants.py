@@ -21,6 +21,10 @@ def test_no_two_mutants_are_the_same() -> None:
     assert len(MUTANTS) >= 20
 
 
+def test_the_sound_program_is_not_taken_for_a_mutant() -> None:
+    assert hunt(None, seeds=15).seeds is None
+
+
 @pytest.mark.parametrize("name", ["home partitions are not checked", "a period is published before it is persisted"])
 def test_a_mutant_is_noticed(name: str) -> None:
     (mutant,) = [each for each in MUTANTS if each.name == name]

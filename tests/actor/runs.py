@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+from streamproc.actor.stored import read_stored
+from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk
 from tests.world.stories import small_study
 from tests.world.study_world import FreshEntropy, StudyWorld, at_random
@@ -36,3 +39,32 @@ async def doomed(world: StudyWorld, fatal: Callable[[int, Moment], bool], *, lif
     with suppress(Crash):
         await world.synthesizer(log=log, disk=disk, entropy=FreshEntropy(1000 * life)).run()
     return log.moments.passed
+
+
+@dataclass
+class Past:
+    """A study after two of three periods, and its disk as it was after each I/O of the way there."""
+
+    world: StudyWorld
+    disks: dict[str, MemoryDisk]
+
+    @property
+    def disk(self) -> MemoryDisk:
+        return self.world.disk
+
+
+async def two_periods() -> Past:
+    world = await begun()
+    disks: dict[str, MemoryDisk] = {}
+
+    async def live() -> None:
+        for period in (1, 2):
+            for moment in ("after disk.write synthesizer.state", "after disk.write synthesizer.settled"):
+                await doomed(world, lambda number, reached, last=moment: str(reached) == last)  # type: ignore[misc]
+                kept = read_stored(world.disk, world.fingerprint)
+                assert kept is not None and kept.synthesis.period == period
+                disks[f"{moment.split('.')[-1]} {period}"] = world.disk.copy()
+
+    await fed(world, live())
+    assert world.ledger().period == 2
+    return Past(world, disks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import pytest
 
@@ -15,40 +14,10 @@ from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.log import TopicSettings
 from streamproc.privacy.quantities import Period
 from streamproc.wire.ledger import Intent
-from tests.actor.runs import STUDY, begun, doomed, fed
+from tests.actor.runs import STUDY, Past, begun, doomed, fed, two_periods
 from tests.world.disk import MemoryDisk
-from tests.world.study_world import FreshEntropy, StudyWorld
+from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
-
-
-@dataclass
-class Past:
-    """A study after two of three periods, and its disk as it was after each I/O of the way there."""
-
-    world: StudyWorld
-    disks: dict[str, MemoryDisk]
-
-    @property
-    def disk(self) -> MemoryDisk:
-        return self.world.disk
-
-
-async def two_periods() -> Past:
-    world = await begun()
-    disks: dict[str, MemoryDisk] = {}
-
-    async def live() -> None:
-        for period in (1, 2):
-            for moment in ("after disk.write synthesizer.state", "after disk.write synthesizer.settled"):
-                await doomed(world, lambda number, reached, last=moment: str(reached) == last)  # type: ignore[misc]
-                kept = read_stored(world.disk, world.fingerprint)
-                assert kept is not None and kept.synthesis.period == period
-                disks[f"{moment.split('.')[-1]} {period}"] = world.disk.copy()
-
-    await fed(world, live())
-    assert world.ledger().period == 2
-    return Past(world, disks)
-
 
 Situation = Callable[[Past], Awaitable[None]]
 
@@ -321,50 +290,3 @@ def test_a_copied_disk_started_elsewhere_draws_nothing_twice() -> None:
             await world.synthesizer(disk=copy, entropy=SeededEntropy(8)).run()
 
     in_virtual_time(start())
-
-
-def test_a_transaction_that_times_out_while_we_wait_holds_nothing_up() -> None:
-    async def start() -> None:
-        past = await two_periods()
-        stranger = await past.world.log.transactor("stranger", timeout=100)
-        await stranger.fence()
-        await stranger.begin()
-        await stranger.send(past.world.topics.ledger, 0, b"?")
-        began = past.world.clock.now()
-        await past.world.synthesizer().run()
-        assert past.world.ledger().period == 3
-        assert (past.world.clock.now() - began).total_seconds() >= 99
-
-    in_virtual_time(start())
-
-
-def test_a_transaction_that_never_ends_is_refused_with_the_topic() -> None:
-    async def start() -> None:
-        past = await two_periods()
-        stranger = await past.world.log.transactor("stranger", timeout=10_000)
-        await stranger.fence()
-        await stranger.begin()
-        await stranger.send(past.world.topics.ledger, 0, b"?")
-        with pytest.raises(Refused, match="topic study.ledger: somebody else's transaction stays open"):
-            await past.world.synthesizer().run()
-
-    in_virtual_time(start())
-
-
-def test_a_commit_that_cannot_be_read_yet_is_awaited_and_not_taken_for_a_lost_record() -> None:
-    """A commit is acknowledged before its markers are written, and a quick restart looks in between."""
-
-    async def look_too_early() -> None:
-        world = await begun()
-
-        async def two_lives() -> None:
-            world.broker.marker_lag = lambda: 20.0
-            await doomed(world, lambda number, reached: str(reached) == "after disk.write synthesizer.settled")
-            world.broker.marker_lag = lambda: 0.0
-            assert world.ledger().period == 0, "the commit can be read already"
-            await world.synthesizer(entropy=FreshEntropy(5000)).run()
-
-        await fed(world, two_lives())
-        world.check_released()
-
-    in_virtual_time(look_too_early())

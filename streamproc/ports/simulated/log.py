@@ -21,6 +21,7 @@ from streamproc.ports.log import (
 )
 from streamproc.ports.simulated.broker import SimulatedBroker
 from streamproc.ports.simulated.faults import Faults
+from streamproc.ports.simulated.file_faults import Killed
 from streamproc.ports.simulated.parts import SimulatedMembership, SimulatedReader, SimulatedTransactor
 
 Result = TypeVar("Result")
@@ -141,5 +142,6 @@ class SimulatedLog:
 
 
 def _quietly(effect: Callable[[], object]) -> None:
-    with suppress(LogError):
+    """What lands later has nobody left to tell, and may be cut short by the end of its process."""
+    with suppress(LogError, Killed):
         effect()

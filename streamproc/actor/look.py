@@ -29,6 +29,8 @@ class Seen:
     Not the ledger: what it holds is in `ledger`, and without a committed record it can only have held a study record of one
     who did not get to begin.
     """
+    empty: tuple[str, ...] = ()
+    """Likewise: those that are there and have never held a record."""
 
     @property
     def in_ledger(self) -> InLedger | None:
@@ -58,14 +60,15 @@ async def look(log: Log, study: Study) -> Seen:
     topics = Topics(study.name)
     there = await log.topics()
     ours = [topics.tallies, topics.rejects, *(topics.synthetic(r.name) for r in study.releases)]
-    used = [topic for topic in ours if topic in there and await log.end_offset(topic, 0) > 0]
+    used = tuple([topic for topic in ours if topic in there and await log.end_offset(topic, 0) > 0])
+    empty = tuple(topic for topic in ours if topic in there and topic not in used)
     if topics.ledger not in there:
-        return Seen(None, tuple(used))
+        return Seen(None, used, empty)
     if await log.start_offset(topics.ledger, 0) > 0:
         raise Refused(f"topic {topics.ledger}: its first records are gone; it must be kept for ever")
     values = [record.value async for record in everything(log, topics.ledger)]
     try:
-        return Seen(verify_chain(values), tuple(used))
+        return Seen(verify_chain(values), used, empty)
     except VerificationFailed as failed:
         raise Refused(f"topic {topics.ledger} does not hold together: {failed}") from None
 
@@ -85,7 +88,7 @@ def check_columns_kept(seen: Seen, study: Study) -> None:
     """Refuse to go on behind columns that are gone: whoever reads a release from its start must find all of it."""
     topics = Topics(study.name)
     for topic, name in ((topics.synthetic(release.name), release.name) for release in study.releases):
-        if seen.ledger is not None and seen.ledger.column_digests(name) and topic not in seen.used:
+        if seen.ledger is not None and seen.ledger.column_digests(name) and topic in seen.empty:
             raise Refused(
                 f"topic {topic}: is empty, but the ledger has columns of it; it must be kept for ever, and never be created "
                 "anew"

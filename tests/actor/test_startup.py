@@ -106,10 +106,6 @@ async def the_columns_recreated(past: Past) -> None:
     past.world.broker.create(past.world.topics.synthetic("w"), TopicSettings(1))
 
 
-async def the_columns_deleted(past: Past) -> None:
-    past.world.broker.delete(past.world.topics.synthetic("c"))
-
-
 async def an_intent_whose_draw_is_lost(past: Past) -> None:
     await past.world.log.append(past.world.topics.ledger, 0, Intent(Period(3), b"x" * 32).encode())
 
@@ -132,7 +128,6 @@ REFUSED: dict[Situation, str] = {
     the_ledger_of_one_period_ago: "the ledger is old: it ends at period 1, the state folder at 2",
     a_forged_ledger: "does not hold together",
     the_columns_recreated: "study.synthetic.w: is empty, but the ledger has columns of it",
-    the_columns_deleted: "study.synthetic.c: is empty, but the ledger has columns of it",
     an_intent_whose_draw_is_lost: "period 3 was announced, but its draw is not in the state folder",
 }
 

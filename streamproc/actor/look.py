@@ -61,12 +61,14 @@ async def look(log: Log, study: Study) -> Seen:
     there = await log.topics()
     ours = [topics.tallies, topics.rejects, *(topics.synthetic(r.name) for r in study.releases)]
     used = tuple([topic for topic in ours if topic in there and await log.end_offset(topic, 0) > 0])
-    empty = tuple(topic for topic in ours if topic in there and topic not in used)
     if topics.ledger not in there:
-        return Seen(None, used, empty)
+        return Seen(None, used, ())
     if await log.start_offset(topics.ledger, 0) > 0:
         raise Refused(f"topic {topics.ledger}: its first records are gone; it must be kept for ever")
     values = [record.value async for record in everything(log, topics.ledger)]
+    # Asked after the ledger was read: a synthesizer may be at work, and its columns are there before its ledger record is.
+    unused = [topic for topic in ours if topic in there and topic not in used]
+    empty = tuple([topic for topic in unused if await log.end_offset(topic, 0) == 0])
     try:
         return Seen(verify_chain(values), used, empty)
     except VerificationFailed as failed:

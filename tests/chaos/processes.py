@@ -68,22 +68,31 @@ class Process:
         """SIGKILL; whether there was somebody to kill."""
         if not self.runs:
             return False
-        self.killed = True
-        self.process.kill()
-        return True
+        self.killed = self._signal(signal.SIGKILL)
+        return self.killed
 
     def freeze(self) -> bool:
         """SIGSTOP; whether there was somebody to stop."""
         if not self.runs:
             return False
-        self.frozen = True
-        self.process.send_signal(signal.SIGSTOP)
-        return True
+        self.frozen = self._signal(signal.SIGSTOP)
+        return self.frozen
 
     def thaw(self) -> None:
         self.frozen = False
         if self.runs:
-            self.process.send_signal(signal.SIGCONT)
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> bool:
+        """Whether there was somebody to send it to.
+
+        Not by way of asyncio, which looks first whether a process has ended and then takes its exit code for unknown, 255.
+        """
+        try:
+            os.kill(self.process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     async def end(self) -> int:
         return await self.process.wait()

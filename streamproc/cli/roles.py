@@ -66,7 +66,7 @@ def run(deployment: Deployment, *, catch_up: bool, until_done: bool, **listeners
             await started.wait()  # a refused start changes nothing: no gatherer sends anything either
             group.create_task(gather(deployment, log, health))
         if not until_done:
-            event("period T is released; the study is over")
+            event("the last period is released; the study is over")
             await asyncio.Event().wait()
 
     _serve(deployment, work, **listeners)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ async def _stay(work: Awaitable[None], health: Health) -> None:
     """
     try:
         await work
-        event("period T is released; the study is over")
+        event("the last period is released; the study is over")
     except* Refused as refusals:
         health.ready = False
         health.operator.refused.set(1)

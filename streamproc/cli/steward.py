@@ -10,7 +10,7 @@ import click
 
 from streamproc.cli.deployed import on_deployment, run_once, timeout_option
 from streamproc.cli.options import panel_argument
-from streamproc.errors import InvalidInput
+from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.control import ControlFollower, append_cut, check_counts
 from streamproc.ports.files import read_panel
 from streamproc.ports.log import Log, LogUnavailable, NotAllowed
@@ -41,6 +41,8 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
                 return False
             await deployment.check_begun(log)
             await set_up_topics(log, study)
+            if period == 1 and study.population.roster is None:
+                await _check_anybody(deployment, log)
             return await close_period(deployment, log, Period(period))
 
     closed = run_once(deployment, work())
@@ -48,6 +50,15 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     if wait:
         run_once(deployment, _until_released(deployment, Period(period)), waits=True)
         click.echo(f"period {period} released")
+
+
+async def _check_anybody(deployment: Deployment, log: Log) -> None:
+    """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
+    reports = deployment.topics.reports
+    for partition in range(deployment.study.broker.partitions):
+        if await log.end_offset(reports, partition) > 0:
+            return
+    raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
 
 
 async def close_period(deployment: Deployment, log: Log, period: Period) -> bool:
@@ -63,8 +74,6 @@ async def close_period(deployment: Deployment, log: Log, period: Period) -> bool
         await append_cut(log, deployment.study, period)
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
         check_counts(control, period)
-        if not any(control.sequence.cuts[0].ends) and deployment.study.population.roster is None:
-            click.echo("period 1 closed without a report: nobody is in this study, and it cannot go on", err=True)
         return True
     finally:
         await control.close()

@@ -8,7 +8,7 @@ from tests.stream.conftest import NewPlace
 from tests.stream.places import random_symbols
 from tests.stream.test_listeners import LAST_BIN, Listeners, ask, names, samples, samples_when
 
-OVER = "period T is released; the study is over"
+OVER = "the last period is released; the study is over"
 
 
 def test_a_role_that_refuses_stays_to_say_so_and_can_be_restored_in_place(new_place: NewPlace) -> None:

@@ -237,4 +237,13 @@ def test_an_analyst_sees_what_is_public_and_no_watermark(
     for command in (["close", "--period", 1], ["run"], ["gather"], ["synthesize"]):
         denied = place.call(*map(str, command), "--broker", kafka_broker.guest_url)
         assert denied.code == 5, denied.complaint
-        assert "does not allow it" in denied.complaint.splitlines()[-1]
+        assert "allow" in denied.complaint.splitlines()[-1]
+
+
+def test_a_study_nobody_has_reported_to_is_not_closed_by_mistake(new_place: NewPlace) -> None:
+    place = new_place("embedded")
+    refused = place.call("close", "--period", 1)
+    assert refused.code == 3
+    assert "without people; send first" in refused.complaint
+    place.do("send", place.write_panel(random_symbols("01", place.recipe.people, 4, seed=1)), "--period", 1)
+    assert "period 1 closed" in place.do("close", "--period", 1).out

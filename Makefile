@@ -12,7 +12,7 @@ SEEDS ?= 10000
 FIRST_SEED ?= 1
 SEED ?= 1
 INPUTS ?= 1000000
-SHARED = --numprocesses $(WORKERS) --dist loadgroup
+SHARED = --numprocesses $(WORKERS) --dist loadfile
 
 # Each is tried, not just looked up: a version manager leaves names on the path that do not run.
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)

@@ -6,15 +6,12 @@ run, so that a red build is about the change and not about luck; `HYPOTHESIS_PRO
 Skips: a test marked `kafka`, `docker`, `prometheus` or `browser` may be skipped on a machine that lacks these. With CI=true
 such a skip is a failure, because a build that silently left out the broker has shown nothing. A whole module that skips
 itself is a failure there too: its marks cannot be read, and whatever it might lack is in the lock.
-
-Sharing: the tests of a folder named in `TOGETHER` go to one process (`make test` has two), because what they share, images
-or a broker with certificates, takes longer to make than they take to run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -22,21 +19,12 @@ from hypothesis import settings
 from tests.broker.fixture import kafka_broker  # noqa: F401
 
 IN_CI = os.environ.get("CI") == "true"
-TOGETHER = ("containers", "deploy", "security", "status_page")
 NEVER_SKIPPED_IN_CI = ("kafka", "docker", "prometheus", "browser")
 
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "default"))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    for item in items:
-        folder = item.path.parent.name
-        if folder in TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
 
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from testcontainers.core.docker_client import DockerClient
+
+from tests.broker.jars import CACHE
 
 ROOT = Path(__file__).parents[2]
 MAKE_IMAGES = ROOT / "deploy" / "airgap" / "make-images"
@@ -31,7 +34,10 @@ def missing_engine() -> str | None:
 
 
 def make_images() -> None:
-    """Make what is missing or no longer up to date; the engine's own cache knows."""
-    made = subprocess.run([MAKE_IMAGES], capture_output=True, text=True, check=False)
+    """Make what is missing or no longer up to date; the engine's own cache knows. One test process at a time."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = subprocess.run([MAKE_IMAGES], capture_output=True, text=True, check=False)
     if made.returncode != 0:
         raise RuntimeError(f"the images could not be made:\n{made.stdout[-2000:]}{made.stderr[-4000:]}")

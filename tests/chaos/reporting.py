@@ -80,7 +80,9 @@ async def _until_sent(stage: Stage, track: str, start: Start, period: int) -> No
             # It was through too soon: what is sent once more is hit somewhat earlier.
             faults[0] = replace(faults[0], delay=0.7 * faults[0].delay)
         cause = "kill -9" if process.killed else "nothing"
-        stage.journal.ended("reporter", process.name, cause, code, {KILLED} if process.killed else stage.allowed(process))
+        # A signal may come when it has just ended.
+        allowed = stage.allowed(process) | ({KILLED} if process.killed else set())
+        stage.journal.ended("reporter", process.name, cause, code, allowed)
         if code == 0 and not any(fault.period <= period for fault in faults):
             return
 

@@ -13,6 +13,7 @@ from tests.broker.secure import SecureBroker
 from tests.security.principals import ANALYST, GATHERER
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place
+from tests.stream.programs import Program
 
 pytestmark = pytest.mark.kafka
 
@@ -120,11 +121,18 @@ def test_a_role_does_not_wait_for_a_broker_that_denies_it(place: Place, secure_b
     assert "trying again" not in ended.complaint
 
 
+def shown_of(role: Program, name: str) -> str:
+    """What everybody on the machine can read of it; for a moment, while its program is being loaded, that is nothing."""
+    while not (shown := Path(f"/proc/{role.pid}/{name}").read_text()):
+        assert role.runs
+    return shown
+
+
 def test_a_password_is_nowhere_to_be_seen(place: Place, secure_broker: SecureBroker, tmp_path: Path) -> None:
     password = secure_broker.passwords[GATHERER]
     environ = secure_broker.environment(GATHERER)
     role = place.start("gather", "--broker", secure_broker.url_of_scram, "--debug", "--log-json", environ=environ)
-    argv, variables = (Path(f"/proc/{role.pid}/{name}").read_text() for name in ("cmdline", "environ"))
+    argv, variables = (shown_of(role, name) for name in ("cmdline", "environ"))
 
     ended = role.end()
 

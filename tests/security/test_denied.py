@@ -53,24 +53,25 @@ MAY_WRITE = {
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory, guarded_broker: SecureBroker) -> Secured:
-    """With its topics and nothing else."""
+    """With its topics and one report, without which nobody could close its first period."""
     folder = tmp_path_factory.mktemp("denied")
     study = begin(folder / "home", Programs(folder), guarded_broker)
     study.do(STEWARD, "init")
+    run(append(study, "reports"))
     return study
 
 
 @pytest.fixture(scope="module")
 def filled(study: Secured) -> Secured:
     """With a record in each topic: whoever reads nothing was denied, or was not there."""
-
-    async def fill() -> None:
-        async with connect(study.broker.url, environ={}) as log:
-            for topic in PUBLIC | PRIVATE:
-                await log.append(f"guarded.{topic}", 0, b"a record")
-
-    run(fill())
+    run(append(study, *PUBLIC, *PRIVATE))
     return study
+
+
+async def append(study: Secured, *topics: str) -> None:
+    async with connect(study.broker.url, environ={}) as log:
+        for topic in topics:
+            await log.append(f"guarded.{topic}", 0, b"a record")
 
 
 async def allowed(attempt: Coroutine[Any, Any, object]) -> bool:

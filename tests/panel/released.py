@@ -1,0 +1,92 @@
+"""Panels of random studies, with forged metadata too, and what makes two panels the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from streamproc.panel import AtLeast, Panel, Query, exactly
+from streamproc.ports.entropy import SeededEntropy
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName
+from streamproc.privacy.quantities import Period
+from streamproc.privacy.window import Measure
+from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
+from streamproc.synth.cohort import Cohort
+from streamproc.synth.contract import WindowContract, contract_to_dict, contracts
+from streamproc.synth.synthesis import Synthesis
+
+ALPHABETS = [("0", "1"), ("A", "B", "C"), ("in work", "out, of work", 'in "school"', "ällt", "nan")]
+
+
+def released(release: Release, alphabet: tuple[str, ...], horizon: int, periods: int, n: int, seed: int) -> Panel:
+    """A panel after `periods` of a study of random histories."""
+    study = Study(
+        "s",
+        alphabet,
+        horizon,
+        Population(size=n, missing=Missing(), initial=alphabet[0]),
+        Privacy(rho=2.0, adjacency=Adjacency.ZERO_OUT),
+        (release,),
+        Broker("embedded:s"),
+    )
+    made = contracts(study, n, insecure=True)
+    symbols = np.random.default_rng(seed).integers(0, len(alphabet), (n, horizon)).astype(np.uint8)
+    cohort, synthesis, panel = Cohort.of(study, n), Synthesis.start(made), Panel(made[release.name])
+    for period in range(periods):
+        cohort, tally = cohort.fold(symbols[:, period])
+        synthesis, steps = synthesis.step(tally, SeededEntropy(seed))
+        panel = panel.extended(steps[release.name])
+    return panel
+
+
+@st.composite
+def panels(draw: st.DrawFn) -> Panel:
+    alphabet = draw(st.sampled_from(ALPHABETS))
+    horizon = draw(st.integers(1, 6))
+    release: Release
+    if draw(st.booleans()):
+        measure: Measure = draw(st.sampled_from(["contrast", "histogram"]))
+        release = WindowRelease("r", draw(st.integers(1, min(horizon, 3))), measure=measure)
+    else:
+        counter: CounterName = draw(st.sampled_from(["sqrt", "tree", "honaker"]))
+        release = CumulativeRelease("r", event=(alphabet[1],), counter=counter)
+    periods = draw(st.integers(0, horizon))
+    return released(release, alphabet, horizon, periods, draw(st.integers(1, 30)), draw(st.integers(0, 99)))
+
+
+def queries(panel: Panel) -> list[Query]:
+    if isinstance(panel.contract, WindowContract):
+        return [exactly(symbol) for symbol in panel.contract.alphabet]
+    return [AtLeast(b) for b in range(1, panel.contract.mechanism.horizon + 1)]
+
+
+def assert_same_columns(found: Panel, panel: Panel) -> None:
+    assert contract_to_dict(found.contract) == contract_to_dict(panel.contract)
+    assert [column.dtype for column in found.columns] == [np.uint8] * panel.period
+    assert [column.tolist() for column in found.columns] == [column.tolist() for column in panel.columns]
+
+
+def assert_same(found: Panel, panel: Panel) -> None:
+    """The same columns, and the same answers with the same error bars."""
+    assert_same_columns(found, panel)
+    assert found.measurements is not None
+    assert panel.measurements is not None
+    assert [[rows.tolist() for rows in period] for period in found.measurements] == [
+        [rows.tolist() for rows in period] for period in panel.measurements
+    ]
+    for query in queries(panel):
+        for period in range(1, panel.period + 1):
+            assert found.fraction(query, Period(period)) == panel.fraction(query, Period(period))
+
+
+def forged(panel: Panel, change: Callable[[dict[str, Any]], object]) -> Any:
+    """The panel's table with other metadata."""
+    table = panel.to_arrow()
+    values = json.loads(table.schema.metadata[b"streamproc"])
+    change(values)
+    return table.replace_schema_metadata({b"streamproc": json.dumps(values)})

@@ -1,0 +1,169 @@
+"""A table that is not what was released is refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from streamproc.errors import InvalidInput
+from streamproc.panel import Panel
+from streamproc.study import WindowRelease
+from tests.panel.released import forged, released
+
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+def swapped(frame: pd.DataFrame) -> pd.DataFrame:
+    """Two people who differ in their last symbol change places; no count of that period notices."""
+    symbols = frame["4"].astype(str).tolist()
+    other = next(row for row, symbol in enumerate(symbols) if symbol != symbols[0])
+    symbols[0], symbols[other] = symbols[other], symbols[0]
+    return frame.assign(**{"4": symbols})
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        pytest.param(lambda f: f.drop(columns="synthetic"), "expected the columns synthetic, 1, ..., t", id="no numbers"),
+        pytest.param(lambda f: f.drop(columns="2"), "expected the columns synthetic, 1, ..., t", id="a period left out"),
+        pytest.param(lambda f: f.iloc[::-1], "the number of each row", id="sorted otherwise"),
+        pytest.param(lambda f: f.assign(synthetic=f["synthetic"] * 1.0), "the number of each row", id="floats"),
+        pytest.param(lambda f: f.iloc[:-1], "synthetic people, not", id="a row less"),
+        pytest.param(lambda f: f.drop(columns=["3", "4"]), "has 3 to 5 periods, but there are 2", id="half a window"),
+        pytest.param(
+            lambda f: f.assign(**{"5": f["4"], "6": f["4"]}), "has 3 to 5 periods, but there are 6", id="after the end"
+        ),
+        pytest.param(lambda f: f.assign(**{"2": "D"}), "column 2, row 0: expected a symbol", id="a foreign symbol"),
+        pytest.param(
+            lambda f: f.assign(**{"2": f["2"].cat.rename_categories(["A", "B", "D"])}), "column 2, row", id="renamed"
+        ),
+        pytest.param(lambda f: f.assign(**{"2": f["2"].where(f.index > 0)}), "missing", id="a missing cell"),
+    ],
+)
+def test_a_table_that_cannot_be_the_release_is_refused_in_one_line(window: Panel, change: Change, complaint: str) -> None:
+    frame = change(window.to_pandas())
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    carrying = table.replace_schema_metadata(window.to_arrow().schema.metadata)
+
+    attempts: list[Callable[[], Panel]] = [
+        lambda: Panel.from_pandas(frame, window.contract),
+        lambda: Panel.from_arrow(table, window.contract),
+        lambda: Panel.from_arrow(carrying),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidInput, match=complaint) as refused:
+            attempt()
+        assert "\n" not in str(refused.value)
+
+
+def test_a_possible_table_that_was_changed_is_refused_by_its_digests(window: Panel) -> None:
+    table = pa.Table.from_pandas(swapped(window.to_pandas()), preserve_index=False)
+
+    Panel.from_arrow(table, window.contract)
+    with pytest.raises(InvalidInput, match="not those its metadata vouches for"):
+        Panel.from_arrow(table.replace_schema_metadata(window.to_arrow().schema.metadata))
+
+
+def test_a_column_of_another_type_is_refused(window: Panel) -> None:
+    table = window.to_arrow()
+    floats = table.set_column(1, "1", pa.array(np.zeros(window.rows)))
+
+    with pytest.raises(InvalidInput, match="column 1: expected strings or integers, none missing, but its type is double"):
+        Panel.from_arrow(floats)
+
+
+def test_a_contract_that_contradicts_the_metadata_is_refused(window: Panel) -> None:
+    other = released(WindowRelease("quarterly", 2), ("A", "B", "C"), 5, 4, 20, seed=1)
+
+    with pytest.raises(InvalidInput, match="another contract"):
+        Panel.from_arrow(window.to_arrow(), other.contract)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("kind", "other"),
+        ("release", "../../etc"),
+        ("alphabet", ["A", "A", "C"]),
+        ("alphabet", "ABC"),
+        ("n", 0),
+        ("n", "20"),
+        ("n", 20.5),
+        ("rho", -1),
+        ("rho", float("nan")),
+        ("adjacency", "none"),
+        ("horizon", 10**9),
+        ("horizon", True),
+        ("insecure", "no"),
+        ("k", 10**6),
+        ("k", 16),
+        ("k", 0),
+        ("measure", "guess"),
+        ("n_pad", -3),
+        ("sigma_first", 0),
+        ("sigma_later", "1"),
+        ("sigma_later", float("inf")),
+        ("surprise", 1),
+    ],
+)
+def test_a_forged_window_contract_is_refused_in_one_line(window: Panel, key: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=r"contract\.|the metadata under the key") as refused:
+        Panel.from_arrow(forged(window, lambda values: values["contract"].update({key: value})))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("alphabet", ["0", "1", "2"]),
+        ("counter", "abacus"),
+        ("sigmas", [1.0]),
+        ("sigmas", [1.0, 1.0, 1.0, 1.0, 0.0]),
+        ("sigmas", None),
+        ("event", 1),
+    ],
+)
+def test_a_forged_cumulative_contract_is_refused_in_one_line(cumulative: Panel, key: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=r"contract\.|the metadata under the key") as refused:
+        Panel.from_arrow(forged(cumulative, lambda values: values["contract"].update({key: value})))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_forged_horizon_that_would_take_hours_is_refused_at_once(cumulative: Panel) -> None:
+    with pytest.raises(InvalidInput, match=r"contract\.horizon"):
+        Panel.from_arrow(forged(cumulative, lambda values: values["contract"].update(horizon=2001, sigmas=[1.0] * 2001)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda values: values.pop("contract"), id="no contract"),
+        pytest.param(lambda values: values.update(v=2), id="another version"),
+        pytest.param(lambda values: values["digests"].pop(), id="a digest short"),
+        pytest.param(lambda values: values.update(digests=None), id="no digests"),
+        pytest.param(lambda values: values["measurements"].pop(), id="a period of measurements short"),
+        pytest.param(lambda values: values["measurements"][-1][0].pop(), id="a measurement short"),
+        pytest.param(lambda values: values["measurements"][-1].append([]), id="a stream too many"),
+        pytest.param(lambda values: values["measurements"][-1][0].__setitem__(0, 1.5), id="a fraction"),
+        pytest.param(lambda values: values["measurements"][-1][0].__setitem__(0, 2**70), id="beyond 64 bits"),
+        pytest.param(lambda values: values.update(measurements=7), id="no list"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["window", "cumulative"])
+def test_forged_metadata_is_refused_in_one_line(
+    window: Panel, cumulative: Panel, kind: str, change: Callable[[dict[str, Any]], object]
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Panel.from_arrow(forged(window if kind == "window" else cumulative, change))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"v":1}'])
+def test_metadata_that_is_no_json_object_of_ours_is_refused(window: Panel, text: bytes) -> None:
+    with pytest.raises(InvalidInput, match="the metadata under the key streamproc"):
+        Panel.from_arrow(window.to_arrow().replace_schema_metadata({b"streamproc": text}))

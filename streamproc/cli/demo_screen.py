@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from streamproc.cli.demo_table import ASCII, BLOCKS, Month, headings, month_line
-from streamproc.cli.figures import rounded_up
+from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.study import Study
@@ -123,7 +123,7 @@ class Screen:
         self._add(month_line(month, 1 - month.spent / self._study.privacy.budget, self._signs))
 
     def _epsilon(self, rho: Rho) -> str:
-        return rounded_up(epsilon_of_rho(rho, self._study.privacy.delta), digits=3)
+        return epsilon_shown(epsilon_of_rho(rho, self._study.privacy.delta))
 
     def _add(self, line: Text) -> None:
         # Of fixed width: a narrow terminal may break it where it ends, not between words.

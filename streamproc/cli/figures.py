@@ -5,6 +5,11 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Context, Decimal
 
 
+def epsilon_shown(epsilon: float) -> str:
+    """Every epsilon that a person is shown: to three significant digits, as on the status page, never smaller than it is."""
+    return rounded_up(epsilon, digits=3)
+
+
 def rounded_up(cost: float, digits: int = 4) -> str:
     """A cost to so many significant digits, never shown smaller than it is."""
     return f"{Decimal(repr(cost)).normalize(Context(prec=digits, rounding=ROUND_CEILING)):f}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.cli.plan_table import short
 from streamproc.errors import InvalidInput
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan
@@ -58,16 +59,20 @@ def _figure(plan: StudyPlan) -> Figure:
     rows = -(-panels // 2)
     layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.12)
     figure = Figure(figsize=(12, 4.8 * rows + 0.6), dpi=150, layout=layout)
-    figure.suptitle(
-        f"{plan.study.name}: {plan.n:,} people, rho {plan.total.rho:.3g}, epsilon {plan.total.epsilon:.3g} at delta "
-        f"{short(plan.study.privacy.delta)}, {plan.adjacency.value}",
-        fontsize=13,
-    )
+    figure.suptitle(_title(plan), fontsize=13)
     grid = figure.add_gridspec(rows, 2)
     for place, release in enumerate(plan.releases):
         _draw_errors(figure.add_subplot(grid[place // 2, place % 2]), release, plan.study.horizon)
     _draw_spending(figure.add_subplot(grid[-1, :] if panels % 2 else grid[-1, 1]), plan)
     return figure
+
+
+def _title(plan: StudyPlan) -> str:
+    total = plan.total
+    return (
+        f"{plan.study.name}: {plan.n:,} people, rho {rounded_up(total.rho)}, epsilon "
+        f"{epsilon_shown(total.epsilon)} at delta {short(total.delta)}, {plan.adjacency.value}"
+    )
 
 
 def _draw_errors(axes: Axes, release: ReleasePlan, horizon: int) -> None:
@@ -100,7 +105,7 @@ def _draw_spending(axes: Axes, plan: StudyPlan) -> None:
         _draw_total(axes, name, [(0, 0.0), *((spent.period, spent.rho) for spent in spending)], colour, 1.6)
     if len(lines) > 1:
         _draw_total(axes, "study", [(0, 0.0), *((spent.period, spent.rho) for spent in plan.spending)], "#222222", 2.4)
-    axes.axhline(plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {plan.budget:.3g}")
+    axes.axhline(plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {rounded_up(plan.budget)}")
     _frame(axes, f"Budget spent ({plan.adjacency.value})", plan.study.horizon)
     axes.set_ylabel("rho, running total")
     axes.set_ylim(0, plan.budget * 1.08)

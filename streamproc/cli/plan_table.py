@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import rounded_up
+from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import WindowRelease
@@ -52,7 +52,7 @@ def promise(plan: StudyPlan) -> str:
     total = plan.total
     return (
         f"{_PROMISE[plan.adjacency]} ({plan.adjacency.value}) changes the distribution of everything this study releases "
-        f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {rounded_up(total.epsilon)} at delta = "
+        f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {epsilon_shown(total.epsilon)} at delta = "
         f"{short(total.delta)}."
     )
 
@@ -71,7 +71,7 @@ def _releases(plan: StudyPlan) -> Table:
             _kind(release),
             f"{float(release.share):.3g}",
             rounded_up(release.contract.rho),
-            rounded_up(release.epsilon),
+            epsilon_shown(release.epsilon),
             _number(release.noise_people),
             f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "-",
             f"{'' if known else '~'}{memory.rows:,}",
@@ -131,7 +131,7 @@ def _spending(plan: StudyPlan) -> Table:
     if len(plan.releases) > 1:
         table.add_row("study: rho", *(rounded_up(total[period].rho) for period in shown))
     delta = short(plan.study.privacy.delta)
-    table.add_row(f"study: epsilon at delta {delta}", *(rounded_up(total[period].epsilon) for period in shown))
+    table.add_row(f"study: epsilon at delta {delta}", *(epsilon_shown(total[period].epsilon) for period in shown))
     return table
 
 
@@ -144,7 +144,11 @@ def _other_adjacency(plan: StudyPlan) -> Table:
     rows = [(release.release.name, release.spending[-1], release.other) for release in plan.releases]
     for name, spent, other in [*rows, *([("study", plan.total, plan.other)] if len(rows) > 1 else [])]:
         table.add_row(
-            name, rounded_up(spent.rho), rounded_up(other.rho), f"{other.rho / spent.rho:.2f}", rounded_up(other.epsilon)
+            name,
+            rounded_up(spent.rho),
+            rounded_up(other.rho),
+            f"{other.rho / spent.rho:.2f}",
+            epsilon_shown(other.epsilon),
         )
     return table
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import on_deployment, run_once, run_until_told, timeout_option
+from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
 from streamproc.errors import Refused
 from streamproc.panel import AtLeast, Query, exactly
@@ -118,14 +119,14 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
     console = Console()
     console.print(
         f"[bold]{found['study']}[/bold]: {found['released']} of {found['horizon']} periods released, "
-        f"rho {found['rho_spent']:.6g} of {found['rho']:.6g} spent ({found['adjacency']}), "
-        f"epsilon {found['epsilon_spent']:.4g} at delta {found['delta']:g}"
+        f"rho {rounded_up(found['rho_spent'])} of {rounded_up(found['rho'])} spent ({found['adjacency']}), "
+        f"epsilon {epsilon_shown(found['epsilon_spent'])} at delta {found['delta']:g}"
     )
     if found["n"] is not None and found["n"] != (deployment.study.population.size or found["n"]):
         console.print(f"{found['n']:,} people take part; the study expected {deployment.study.population.size:,}")
     table = Table("release", "synthetic people", "padding per bin", "rho spent", "of", "clamped")
     for name, row in found["releases"].items():
-        cells = [row["n_star"], row["n_pad"], f"{row['rho_spent']:.6g}", f"{row['rho']:.6g}", row["clamped"]]
+        cells = [row["n_star"], row["n_pad"], rounded_up(row["rho_spent"]), rounded_up(row["rho"]), row["clamped"]]
         table.add_row(name, *("-" if cell is None else str(cell) for cell in cells))
     console.print(table)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import rounded_up
+from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.errors_table import LEVEL
 from streamproc.replay.examine import Score
@@ -26,7 +26,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
     console.print(_table(summary, scores))
     console.print(
         f"\nTogether rho {rounded_up(summary['rho_spent'])} of {rounded_up(summary['rho'])}: epsilon "
-        f"{rounded_up(summary['epsilon'])} at delta {summary['delta']:g}, for a person's whole history "
+        f"{epsilon_shown(summary['epsilon'])} at delta {summary['delta']:g}, for a person's whole history "
         f"({summary['adjacency']})."
     )
     if summary["insecure"]:
@@ -57,7 +57,7 @@ def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
             f"{release['n_star']:,}",
             f"{release['n_pad']:,}",
             rounded_up(release["rho_spent"]),
-            rounded_up(epsilon_of_rho(release["rho_spent"], summary["delta"])),
+            epsilon_shown(epsilon_of_rho(release["rho_spent"], summary["delta"])),
             f"{release['clamped']:,}",
             *measured,
         )

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from matplotlib.image import imread
 from playwright.sync_api import Page, Route
 
-from streamproc.cli.figures import rounded_up
+from streamproc.cli.figures import epsilon_shown
 from tests.status_page.browser import Chromium, Visit
 from tests.status_page.screenshots import finished
 from tests.status_page.studies import ShownStudy
@@ -55,7 +55,7 @@ def test_what_is_shown_is_what_the_ledger_says(half_way: ShownStudy, browser: Ch
 
     assert visit.text("h1") == "half-way"
     assert visit.texts("#facts .figure")[:2] == ["400", "3 of 5"]
-    assert visit.texts("#facts .figure")[2] == f"ε {rounded_up(status['epsilon_spent'], 3)}"
+    assert visit.texts("#facts .figure")[2] == f"ε {epsilon_shown(status['epsilon_spent'])}"
     assert visit.ask("[...document.querySelectorAll('.timeline li')].map(step => step.className)") == (
         ["released"] * 3 + ["open", "later"]
     )

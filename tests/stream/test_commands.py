@@ -11,6 +11,7 @@ import msgpack
 import numpy as np
 import pytest
 
+from streamproc.cli.figures import epsilon_shown
 from tests.broker import KafkaBroker
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, random_symbols
@@ -115,7 +116,9 @@ def test_status_says_what_was_spent(finished: Place) -> None:
     window = status["releases"]["recent"]
     assert window["n_star"] == 200 + 4 * window["n_pad"]
     assert status["releases"]["ever"]["n_star"] == 200
-    assert "4 of 4 periods released" in finished.do("status").out
+    shown = " ".join(finished.do("status").out.split())
+    assert "4 of 4 periods released, rho 0.5 of 0.5 spent" in shown
+    assert f"epsilon {epsilon_shown(status['epsilon_spent'])} at delta 1e-06" in shown
 
 
 def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
@@ -245,5 +248,11 @@ def test_a_study_nobody_has_reported_to_is_not_closed_by_mistake(new_place: NewP
     refused = place.call("close", "--period", 1)
     assert refused.code == 3
     assert "without people; send first" in refused.complaint
-    place.do("send", place.write_panel(random_symbols("01", place.recipe.people, 4, seed=1)), "--period", 1)
+    symbols = random_symbols("01", place.recipe.people, 4, seed=1)
+    silent = symbols.copy()
+    silent[:, 0] = ""
+    refused = place.call("send", place.write_panel(silent), "--period", 1, "--close")
+    assert refused.code == 3
+    assert "without people; send first" in refused.complaint
+    place.do("send", place.write_panel(symbols), "--period", 1)
     assert "period 1 closed" in place.do("close", "--period", 1).out

@@ -1,11 +1,11 @@
 // What each release may spend and has spent, and what that means in words.
 
 import { at, h } from "/static/elements.js";
-import { chance, cost, plural, tiny, whole } from "/static/words.js";
+import { chance, cost, epsilon, plural, tiny, whole } from "/static/words.js";
 
 export function showBudget(status) {
   const rows = status.releases.map((release) => meter(release.name, release.rho_spent, release.rho, kind(release)));
-  const all = meter("The whole study", status.rho_spent, status.rho, `ε ${cost(status.epsilon_spent, 3)} of ${cost(status.epsilon, 3)} at δ ${tiny(status.delta)}`);
+  const all = meter("The whole study", status.rho_spent, status.rho, `ε ${epsilon(status.epsilon_spent)} of ${epsilon(status.epsilon)} at δ ${tiny(status.delta)}`);
   all.classList.add("total");
   at("budget-meters").replaceChildren(...rows, all);
   at("budget-words").replaceChildren(...words(status));
@@ -35,7 +35,7 @@ function words(status) {
   if (status.insecure)
     return [title, h("p", {}, "Nobody is protected: the noise comes from a seed, and whoever has the seed can take it off. The costs are what they would be with real noise.")];
   const factor = Math.exp(status.epsilon);
-  const times = factor < 100 ? (Math.ceil(100 * factor) / 100).toFixed(2) : factor < 1e6 ? whole(Math.ceil(factor)) : `e^${cost(status.epsilon, 3)}`;
+  const times = factor < 100 ? (Math.ceil(100 * factor) / 100).toFixed(2) : factor < 1e6 ? whole(Math.ceil(factor)) : `e^${epsilon(status.epsilon)}`;
   const changed =
     status.adjacency === "replace-one"
       ? "one person’s whole history were replaced by any other"
@@ -46,6 +46,6 @@ function words(status) {
   return [
     title,
     h("p", {}, `If ${changed} (${status.adjacency}), everything published here, over all ${plural(status.horizon, "period")}, would look almost the same: nothing becomes more than ${times} times as likely, but for a chance of ${chance(status.delta)}.`),
-    h("p", {}, `That is the whole budget, ρ ${cost(status.rho)} in zero-concentrated differential privacy, or ε ${cost(status.epsilon, 3)} at δ ${tiny(status.delta)}. It was fixed before the first report. ${who}`),
+    h("p", {}, `That is the whole budget, ρ ${cost(status.rho)} in zero-concentrated differential privacy, or ε ${epsilon(status.epsilon)} at δ ${tiny(status.delta)}. It was fixed before the first report. ${who}`),
   ];
 }

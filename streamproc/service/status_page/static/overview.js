@@ -2,7 +2,7 @@
 
 import { now } from "/static/data.js";
 import { at, h, unseen } from "/static/elements.js";
-import { cost, instant, plural, span, tiny, whole } from "/static/words.js";
+import { epsilon, instant, plural, span, tiny, whole } from "/static/words.js";
 
 const MOST_STEPS = 60; // a longer timeline is one bar
 
@@ -14,7 +14,7 @@ export function showOverview(status) {
   at("facts").replaceChildren(
     fact("People", status.n !== null ? whole(status.n) : status.expected !== null ? `about ${whole(status.expected)}` : "not known yet"),
     fact("Released", `${whole(status.released)} of ${whole(status.horizon)}`, "periods"),
-    fact("Privacy spent", `ε ${cost(status.epsilon_spent, 3)}`, `of ${cost(status.epsilon, 3)} at δ ${tiny(status.delta)}`),
+    fact("Privacy spent", `ε ${epsilon(status.epsilon_spent)}`, `of ${epsilon(status.epsilon)} at δ ${tiny(status.delta)}`),
     nextCut(status),
   );
   at("timeline").replaceChildren(timeline(status));

@@ -5,14 +5,18 @@ export const whole = (number) => number.toLocaleString("en");
 // A cost to so many significant digits, never shown smaller than it is.
 export function cost(number, digits = 4, aligned = false) {
   if (number === 0) return "0";
-  const scale = 10 ** (digits - 1 - Math.floor(Math.log10(number)));
-  const up = Math.ceil(number * scale - 1e-6) / scale;
+  const nearest = number.toExponential(digits - 1);
+  const unit = 10 ** (Number(nearest.split("e")[1]) + 1 - digits);
+  const up = Number(nearest) < number ? Number(nearest) + unit : Number(nearest);
   return up.toLocaleString("en", {
     minimumSignificantDigits: aligned ? digits : 1,
     maximumSignificantDigits: digits,
     useGrouping: false,
   });
 }
+
+// Every epsilon, to as many digits as the commands show.
+export const epsilon = (number) => cost(number, 3);
 
 // Decimals that an interval of this half-width, a share, leaves meaningful.
 function decimals(half) {

@@ -1,0 +1,80 @@
+"""Costs as people read them: never smaller than they are, and the same everywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamproc.service.status_page
+from streamproc.cli.demo_people import study_text
+from streamproc.cli.demo_screen import Screen
+from streamproc.cli.figures import epsilon_shown
+from streamproc.cli.plan_plot import _title
+from streamproc.planning import plan_study
+from streamproc.privacy.quantities import Rho
+from streamproc.study import parse_study
+from tests.cli.conftest import Command
+
+WORDS = Path(streamproc.service.status_page.__file__).parent / "static" / "words.js"
+
+EPSILONS = [
+    0,
+    1e-7,
+    0.000123,
+    0.4299414688369493,
+    0.43,
+    0.43000000000000005,
+    0.6216926545596025,
+    0.9991,
+    1.2341,
+    99.91,
+    1001.0,
+]
+
+
+@given(st.floats(1e-9, 1e6))
+def test_an_epsilon_is_shown_to_three_digits_and_never_smaller_than_it_is(epsilon: float) -> None:
+    shown = Decimal(epsilon_shown(epsilon))
+
+    assert len(shown.normalize().as_tuple().digits) <= 3
+    assert Decimal(repr(epsilon)) <= shown <= Decimal(repr(epsilon)) * Decimal("1.01")
+
+
+def test_the_page_shows_an_epsilon_as_the_commands_do() -> None:
+    if shutil.which("node") is None:
+        pytest.skip("running the page's own code needs Node 18 or newer: apt-get install nodejs")
+    program = f"{WORDS.read_text()}\nconsole.log(JSON.stringify({json.dumps(EPSILONS)}.map(epsilon)))"
+    command = ["node", "--input-type=module", "-e", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    assert json.loads(done.stdout) == [epsilon_shown(epsilon) for epsilon in EPSILONS]
+
+
+def test_plan_picture_replay_and_demo_show_the_same_epsilon(tmp_path: Path, streamproc: Command) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(study_text(200).replace("rho = 0.01 ", "rho = 0.011 "))
+    panel = tmp_path / "panel.csv"
+    panel.write_text(
+        "\n".join([",".join(["individual", *map(str, range(1, 13))]), *(f"p{i}" + ",0" * 12 for i in range(200))])
+    )
+    parsed = parse_study(study.read_text())
+
+    # It is 0.65407...: the nearest to three digits would be less.
+    assert _epsilon(_title(plan_study(parsed, 200))) == "0.655"
+    assert _epsilon(streamproc("plan", study).out) == "0.655"
+    assert _epsilon(streamproc("replay", study, panel, "--out", tmp_path / "out").out) == "0.655"
+    assert Screen(parsed)._epsilon(Rho(0.011)) == "0.655"
+
+
+def _epsilon(text: str) -> str:
+    found = re.search(r"epsilon (?:= )?([0-9.]*[0-9])", " ".join(text.split()))
+    assert found is not None
+    return found[1]

@@ -9,10 +9,10 @@ import numpy as np
 from streamproc.cli.demo_people import ASKED_FROM, QUESTIONS
 from streamproc.cli.demo_screen import Screen
 from streamproc.cli.demo_table import Beside, Month
-from streamproc.cli.steward import close_period
 from streamproc.ports.log import Log
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
+from streamproc.service.closing import close_period
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
 from streamproc.service.reporter import Reporter

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
+import functools
 from pathlib import Path
 
 import click
 
 from streamproc.cli.deployed import on_deployment, run_once, timeout_option
 from streamproc.cli.options import panel_argument
-from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.control import ControlFollower, append_cut, check_counts
+from streamproc.errors import InvalidInput
 from streamproc.ports.files import read_panel
-from streamproc.ports.log import Log, LogUnavailable, NotAllowed
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
+from streamproc.service.closing import check_anybody, close_by_word, close_period, closed_so_far, until_released
 from streamproc.service.deployment import Deployment
-from streamproc.service.patience import Patience
-from streamproc.service.public import PublicStudy
 from streamproc.service.reporter import Reporter
 from streamproc.service.restoring import restore_state
 from streamproc.study import MISSING, Histories
@@ -34,80 +30,13 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     study = deployment.study
     if period > study.horizon:
         raise InvalidInput(f"--period {period}: the study has periods 1..{study.horizon}")
-
-    async def work() -> bool:
-        async with deployment.connect() as log:
-            if await _released(deployment, log) >= period:  # holds for a study that was purged too
-                return False
-            await deployment.check_begun(log)
-            await set_up_topics(log, study)
-            if period == 1 and study.population.roster is None:
-                await _check_anybody(deployment, log)
-            return await close_period(deployment, log, Period(period))
-
-    closed = run_once(deployment, work())
+    closed = run_once(deployment, close_by_word(deployment, Period(period)))
     click.echo(f"period {period} closed" if closed else f"period {period} was closed already")
     if wait:
-        run_once(deployment, _until_released(deployment, Period(period)), waits=True)
+        hint = f"period {period} is closed but not released yet: is a synthesizer running?"
+        late = functools.partial(click.echo, hint, err=True)
+        run_once(deployment, until_released(deployment, Period(period), late=late), waits=True)
         click.echo(f"period {period} released")
-
-
-async def _check_anybody(deployment: Deployment, log: Log) -> None:
-    """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
-    reports = deployment.topics.reports
-    for partition in range(deployment.study.broker.partitions):
-        if await log.end_offset(reports, partition) > 0:
-            return
-    raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
-
-
-async def close_period(deployment: Deployment, log: Log, period: Period) -> bool:
-    """Append the cut unless it is there; whether it was appended. Refuses one that is not the next."""
-    control = await ControlFollower.open(log, deployment.study)
-    try:
-        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
-        closed = control.sequence.period
-        if period <= closed:
-            return False
-        if period > closed + 1:
-            raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
-        await append_cut(log, deployment.study, period)
-        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
-        check_counts(control, period)
-        return True
-    finally:
-        await control.close()
-
-
-async def _released(deployment: Deployment, log: Log) -> Period:
-    """The last period in the ledger."""
-    public = PublicStudy(log, deployment.study)
-    try:
-        await public.catch_up_ledger()
-        return public.period
-    finally:
-        await public.close()
-
-
-async def _until_released(deployment: Deployment, period: Period) -> None:
-    """Waits, also for a broker that is restarted meanwhile, and after the time a command may usually take says what for."""
-    now, waiting = asyncio.get_running_loop().time, Patience(deployment.timeout)
-    hint = now() + deployment.timeout
-    async with deployment.connect() as log:
-        while True:
-            public = PublicStudy(log, deployment.study)
-            try:
-                while public.period < period:
-                    await public.poll_ledger(timeout=0.5)
-                    waiting.answered()
-                    if now() > hint:
-                        hint = math.inf
-                        click.echo(f"period {period} is closed but not released yet: is a synthesizer running?", err=True)
-                return
-            except LogUnavailable as away:
-                await waiting.wait(away)
-            finally:
-                await public.close()
 
 
 @click.command()
@@ -137,7 +66,7 @@ def send(
         async with deployment.connect() as log:
             await deployment.check_begun(log)
             await set_up_topics(log, study)
-            closed = await _closed(deployment, log)
+            closed = await closed_so_far(deployment, log)
             reporter = Reporter(log, study)
             for each in range(period or 1, last + 1):
                 count = await _send_period(reporter, deployment, panel, each, packed=packed)
@@ -145,22 +74,10 @@ def send(
                 if each <= closed:
                     click.echo(f"period {each} was closed before: these reports do not count", err=True)
                 elif closing:
+                    await check_anybody(deployment, log, Period(each))
                     await close_period(deployment, log, Period(each))
 
     run_once(deployment, work(), waits=True)
-
-
-async def _closed(deployment: Deployment, log: Log) -> Period:
-    """The last period closed so far; 0 for who may send reports but not read the control topic."""
-    try:
-        control = await ControlFollower.open(log, deployment.study)
-    except NotAllowed:
-        return Period(0)
-    try:
-        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
-        return control.sequence.period
-    finally:
-        await control.close()
 
 
 async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histories, period: int, *, packed: bool) -> int:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from streamproc.cli.steward import close_period
 from streamproc.errors import Refused
 from streamproc.ports.log import LogUnavailable, NoSuchTopic, OutcomeUnknown
 from streamproc.privacy.quantities import Period
+from streamproc.service.closing import close_period
 from streamproc.service.reporter import Reporter
 from streamproc.service.roles import gather, patiently
 from streamproc.service.subscribe import subscribe

@@ -1,0 +1,104 @@
+"""Close a period by the steward's word, and wait until it is released."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from streamproc.errors import InvalidInput, Refused
+from streamproc.ports.control import ControlFollower, append_cut, check_counts
+from streamproc.ports.log import Log, LogUnavailable, NotAllowed
+from streamproc.ports.topic_setup import set_up_topics
+from streamproc.privacy.quantities import Period
+from streamproc.service.deployment import Deployment
+from streamproc.service.patience import Patience
+from streamproc.service.public import PublicStudy
+
+
+async def close_by_word(deployment: Deployment, period: Period) -> bool:
+    """Close a period that is not released; whether this closed it. Refuses a first period that nobody reported to."""
+    async with deployment.connect() as log:
+        if await _released(deployment, log) >= period:  # holds for a study that was purged too
+            return False
+        await deployment.check_begun(log)
+        await set_up_topics(log, deployment.study)
+        await check_anybody(deployment, log, period)
+        return await close_period(deployment, log, period)
+
+
+async def check_anybody(deployment: Deployment, log: Log, period: Period) -> None:
+    """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
+    if period > 1 or deployment.study.population.roster is not None:
+        return
+    reports = deployment.topics.reports
+    for partition in range(deployment.study.broker.partitions):
+        if await log.end_offset(reports, partition) > 0:
+            return
+    raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
+
+
+async def close_period(deployment: Deployment, log: Log, period: Period) -> bool:
+    """Append the cut unless it is there; whether it was appended. Refuses one that is not the next."""
+    async with _control(deployment, log) as control:
+        closed = control.sequence.period
+        if period <= closed:
+            return False
+        if period > closed + 1:
+            raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
+        await append_cut(log, deployment.study, period)
+        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
+        check_counts(control, period)
+        return True
+
+
+async def closed_so_far(deployment: Deployment, log: Log) -> Period:
+    """The last period closed; 0 for who may send reports but not read the control topic."""
+    try:
+        async with _control(deployment, log) as control:
+            return control.sequence.period
+    except NotAllowed:
+        return Period(0)
+
+
+async def until_released(deployment: Deployment, period: Period, *, late: Callable[[], None]) -> None:
+    """Waits, also for a broker that is restarted meanwhile, and calls `late` after the time a command may usually take."""
+    now, waiting = asyncio.get_running_loop().time, Patience(deployment.timeout)
+    hint = now() + deployment.timeout
+    async with deployment.connect() as log:
+        while True:
+            public = PublicStudy(log, deployment.study)
+            try:
+                while public.period < period:
+                    await public.poll_ledger(timeout=0.5)
+                    waiting.answered()
+                    if now() > hint:
+                        hint = math.inf
+                        late()
+                return
+            except LogUnavailable as away:
+                await waiting.wait(away)
+            finally:
+                await public.close()
+
+
+@asynccontextmanager
+async def _control(deployment: Deployment, log: Log) -> AsyncIterator[ControlFollower]:
+    """A follower that has read all there is."""
+    control = await ControlFollower.open(log, deployment.study)
+    try:
+        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
+        yield control
+    finally:
+        await control.close()
+
+
+async def _released(deployment: Deployment, log: Log) -> Period:
+    """The last period in the ledger."""
+    public = PublicStudy(log, deployment.study)
+    try:
+        await public.catch_up_ledger()
+        return public.period
+    finally:
+        await public.close()

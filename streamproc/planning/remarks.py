@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from streamproc.planning.values import ReleasePlan, Remark
 from streamproc.privacy.window import WindowMechanism
 from streamproc.study import Study, WindowRelease
+from streamproc.study.budget import MAX_RHO
 from streamproc.synth.contract import WindowContract
 from streamproc.synth.padding import padding
 
@@ -15,6 +16,8 @@ ASSUMED_PEOPLE = 10_000
 
 WIDE_POINTS = 10.0
 """Half-width of a 95% interval, in percentage points, above which an answer says little."""
+
+_NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be enough"
 
 
 def warnings(releases: Sequence[ReleasePlan]) -> Iterator[Remark]:
@@ -54,14 +57,22 @@ def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[Re
     smaller = next((k for k in range(mechanism.k - 1, 0, -1) if _padded(release, contract, k) <= contract.n), None)
     # The padding falls with the square root of the budget.
     rho = contract.rho * (padded / contract.n) ** 2
-    advice = f"a budget of about rho = {rho:.2g} for this release, or more people"
-    if smaller is not None:
-        advice = f"k = {smaller}, or {advice}"
+    ways = [] if smaller is None else [f"k = {smaller}"]
+    if _allowed(plan, rho):
+        ways.append(f"a budget of about rho = {_about(rho)} for this release")
+    advice = ", or ".join([*ways, "more people"])
+    if not _allowed(plan, rho):
+        advice += f"; {_NO_BUDGET}"
     message = (
         f"padding outweighs people: {mechanism.bins:,} bins x {contract.n_pad:,} = {padded:,} padding people beside "
         f"{contract.n:,} real ones, so shares that are not debiased mean little; take {advice}"
     )
     yield Remark("padding_outweighs_people", plan.release.name, message)
+
+
+def _allowed(plan: ReleasePlan, rho: float) -> bool:
+    """Whether the release could have this budget with the share it has of a study's."""
+    return rho <= MAX_RHO * float(plan.share)
 
 
 def _padded(release: WindowRelease, contract: WindowContract, k: int) -> int:
@@ -76,9 +87,15 @@ def _width_warning(plan: ReleasePlan) -> Iterator[Remark]:
     query = max(plan.queries, key=lambda query: query.worst.half_points)
     widest = query.worst.half_points
     if widest > WIDE_POINTS:
+        more = (widest / WIDE_POINTS) ** 2
+        budget = f", or {_about(more)} times the budget" if _allowed(plan, plan.contract.rho * more) else f"; {_NO_BUDGET}"
         message = (
             f"wide intervals: ±{widest:.3g} points for [{query.label}] at period {query.worst.period}; "
-            f"±{WIDE_POINTS:g} points would take about {widest / WIDE_POINTS:.2g} times the people, or "
-            f"{(widest / WIDE_POINTS) ** 2:.2g} times the budget"
+            f"±{WIDE_POINTS:g} points would take about {_about(widest / WIDE_POINTS)} times the people{budget}"
         )
         yield Remark("wide_interval", plan.release.name, message)
+
+
+def _about(value: float) -> str:
+    """To two significant digits."""
+    return f"{float(f'{value:.2g}'):,g}"

@@ -10,6 +10,9 @@ from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.study.checks import check_positive, shown
 
+MAX_RHO = 1000
+"""Of a whole study: a budget that protects nobody is a slip of the pen."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
@@ -27,7 +30,7 @@ class Privacy:
             got = "nothing" if self.rho is None else f"{shown(self.rho)} and privacy.epsilon {shown(self.epsilon)}"
             raise StudyError("privacy.rho", got, "exactly one of rho and epsilon")
         if self.rho is not None:
-            check_positive("privacy.rho", self.rho, 1000)
+            check_positive("privacy.rho", self.rho, MAX_RHO)
         if self.epsilon is not None:
             check_positive("privacy.epsilon", self.epsilon, 1000)
         check_positive("privacy.delta", self.delta, 0.5, below=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 from streamproc.planning import StudyPlan, plan_study
 from tests.planning.studies import N, months, only, quarterly, study
@@ -40,6 +41,26 @@ def test_the_budget_a_padding_warning_names_is_about_enough() -> None:
 
     assert _padding(plan_study(study(quarterly(k=6), rho=1.2 * rho), 2_000)) <= 2_000
     assert _padding(plan_study(study(quarterly(k=6), rho=0.8 * rho), 2_000)) > 2_000
+
+
+def test_no_budget_is_advised_that_a_study_file_may_not_have() -> None:
+    beyond = plan_study(study(quarterly()), 2).warnings
+
+    assert [warning.code for warning in beyond] == ["padding_outweighs_people", "wide_interval"]
+    for warning in beyond:
+        assert warning.message.endswith("; no budget that a study may have (rho up to 1000) would be enough")
+        assert "rho = " not in warning.message
+        assert "times the budget" not in warning.message
+
+
+def test_the_budget_advised_can_be_had_with_the_share_that_the_release_has() -> None:
+    def advised(share: Fraction) -> bool:
+        """To a release that has rho = 0.5 and would need about 510."""
+        plan = plan_study(study(quarterly(share=share), rho=float(0.5 / share)), 4)
+        return "rho = 510 " in plan.warnings[0].message
+
+    assert advised(Fraction(1))
+    assert not advised(Fraction(1, 2))
 
 
 def test_wide_intervals_are_warned_about_from_ten_points_on() -> None:

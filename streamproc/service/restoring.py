@@ -20,7 +20,10 @@ from streamproc.wire.chain import VerifiedLedger
 
 
 async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
-    """Rebuild the synthesizer's state folder; answers with the period it stands at."""
+    """Rebuild the synthesizer's state folder; answers with the period it stands at.
+
+    One that fails or dies, wherever, has restored nothing and can be tried again, or has restored everything.
+    """
     with deployment.locked_disk() as disk:
         return await _restore(deployment, disk, accept_cost=accept_cost)
 
@@ -48,8 +51,9 @@ async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: boo
                 "the budget: accept that with --accept-cost, or find the state folder"
             )
         stored = await _rebuild(deployment.study, log, ledger)
-    await asyncio.to_thread(write_stored, disk, mark, stored)
+    # The mark comes first: it says nothing without the state, whose one write is then the whole of the restore.
     await asyncio.to_thread(settle, disk, mark, stored.draft)
+    await asyncio.to_thread(write_stored, disk, mark, stored)
     return ledger.period
 
 

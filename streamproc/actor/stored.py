@@ -93,4 +93,6 @@ def _settled(disk: Disk, fingerprint: bytes) -> bytes | None:
     try:
         return None if content is None else bytes(unseal(content, fingerprint))
     except Malformed as error:
-        raise Refused(f"state file {SETTLED_FILE}: {error.reason}; put back the newest copy of the state folder") from None
+        raise Refused(
+            f"state file {SETTLED_FILE}: {error.reason}; delete it, and the ledger tells what is published"
+        ) from None

@@ -172,6 +172,22 @@ def test_without_the_mark_that_it_is_settled_a_period_is_settled_again() -> None
     in_virtual_time(start())
 
 
+@pytest.mark.parametrize("situation", [a_settled_mark_damaged, a_settled_mark_of_another_study])
+@pytest.mark.parametrize("last", ["settled 2", "state 2"])
+def test_a_mark_that_is_refused_can_be_deleted_as_the_line_says(situation: Situation, last: str) -> None:
+    async def start() -> None:
+        past = await two_periods()
+        past.disk.files = dict(past.disks[last].files)
+        await situation(past)
+        with pytest.raises(Refused, match="state file synthesizer.settled: .*; delete it, and the ledger tells"):
+            await past.world.synthesizer().run()
+        del past.disk.files[SETTLED_FILE]
+        await past.world.synthesizer().run()
+        past.world.check_released()
+
+    in_virtual_time(start())
+
+
 def test_a_finished_study_ends_at_once_and_needs_no_tallies() -> None:
     async def start() -> None:
         past = await two_periods()

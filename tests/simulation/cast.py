@@ -102,9 +102,7 @@ async def keep_gatherer(world: World, number: int, pinned: Sequence[int], machin
                 # In a group it may have worked on other partitions.
                 if pinned and not process.started and (process.changed or _checkpoints(machine) != before):
                     world.journal.violated(10, f"a refused gatherer did {process.changed}: {end.refusal}")
-                if not machine.spoilt:
-                    world.journal.violated(9, f"a disk that kept everything has a checkpoint to delete: {end.refusal}")
-                _delete(machine, end.refusal.split("state file ")[1].split(":")[0])
+                delete_file(world, machine, end.refusal)
             else:
                 world.journal.violated(9, f"a gatherer refused: {end.refusal}")
                 return
@@ -122,9 +120,12 @@ def _checkpoints(machine: Machine) -> dict[str, bytes]:
     return {name: content for name, content in machine.storage.files(STATE).items() if name.endswith(".state")}
 
 
-def _delete(machine: Machine, file: str) -> None:
+def delete_file(world: World, machine: Machine, refusal: str) -> None:
+    """The state file that a refusal says to delete."""
+    if not machine.spoilt:
+        world.journal.violated(9, f"a disk that kept everything has a file to delete: {refusal}")
     folder = machine.storage.storage.folder(STATE)
-    folder.change({file: None})
+    folder.change({refusal.split("state file ")[1].split(":", maxsplit=1)[0]: None})
     folder.sync()
 
 

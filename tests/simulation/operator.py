@@ -7,7 +7,7 @@ import asyncio
 from streamproc.ports.simulated.storage import StoredFolder
 from streamproc.service.restoring import restore_state
 from streamproc.service.roles import patiently, synthesize
-from tests.simulation.cast import MENDABLE
+from tests.simulation.cast import MENDABLE, delete_file
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import EMPTY, End, Machine, Process
 from tests.simulation.world import World
@@ -88,6 +88,8 @@ class Operator:
             await asyncio.sleep(world.random.uniform(1.0, 5.0))
         elif any(words in refusal for words in MENDABLE):
             storage.capacity = None
+        elif "delete it" in refusal:
+            delete_file(world, self.machine, refusal)
         elif TO_BE_REBUILT in refusal:
             if not self.machine.spoilt:
                 world.journal.violated(9, f"a disk that kept everything has to be rebuilt: {refusal}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 import sys
@@ -10,11 +11,14 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from streamproc.errors import StreamprocError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -25,6 +29,7 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     With STREAMPROC_DEBUG=1 an error that is a bug shows its traceback as well.
     """
     signal.signal(signal.SIGTERM, _terminated)
+    _end_when_nobody_reads()
     try:
         code = command.main(prog_name=name, standalone_mode=False)
         sys.stdout.flush()
@@ -37,8 +42,6 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = 130
         _complain("interrupted")
-    except BrokenPipeError:
-        code = _reader_is_gone()
     except (Exception, asyncio.CancelledError) as error:
         code = 1
         if os.environ.get("STREAMPROC_DEBUG") == "1":
@@ -63,10 +66,35 @@ def _with_hint(error: click.ClickException) -> str:
     return message
 
 
-def _reader_is_gone() -> int:
-    """Whoever read our output has seen enough; Python must not try to write the rest of it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+class _Output(io.FileIO):
+    """Standard output. When its reader is gone the command ends, as one that SIGPIPE ends: quietly, and not with 0.
+
+    Below whatever buffers and wraps it, since Click and Rich each have another end of their own for a pipe that is closed.
+    """
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Once a write has failed, what is still buffered goes nowhere: Python would try again at its end, and complain."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if isinstance(error, BrokenPipeError):
+                sys.exit(128 + signal.SIGPIPE)
+            raise
+
+
+def _end_when_nobody_reads() -> None:
+    given = sys.stdout
+    if given is None:  # closed from the start
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif given is sys.__stdout__ and isinstance(given, io.TextIOWrapper):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_Output(given.fileno(), "wb", closefd=False)),
+            encoding=given.encoding,
+            errors=given.errors,
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
 
 
 def _unexpected(error: BaseException) -> str:

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -184,11 +186,36 @@ def test_a_reader_that_goes_away_is_no_error(study: Path, panel: Path, tmp_path:
         str(tmp_path / "out"),
         "--json",
     ]
+    with _nobody_reads() as pipe:
+        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, check=False)
+
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plan", "STUDY"], ["plan", "STUDY", "--json"]])
+def test_a_pipe_that_is_closed_ends_everything_that_prints(study: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "streamproc", *(str(study) if part == "STUDY" else part for part in arguments)]
+    with _nobody_reads() as pipe:
+        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, check=False)
+
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+@contextmanager
+def _nobody_reads() -> Iterator[int]:
     read, write = os.pipe()
     os.close(read)
-    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    yield write
     os.close(write)
-    assert ended.stderr == b""
+
+
+def test_standard_output_that_is_full_or_closed_is_no_bug(study: Path) -> None:
+    command = f"{sys.executable} -m streamproc plan {study} --json"
+    full = subprocess.run(f"{command} > /dev/full", shell=True, capture_output=True, text=True, check=False)
+    closed = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
+
+    assert (full.returncode, full.stderr) == (1, "streamproc: the system refused: No space left on device\n")
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

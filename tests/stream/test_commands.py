@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +138,9 @@ def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
     )
     people = finished.do("watch", "--release", "ever").out.splitlines()
     assert [line.split(":")[0] for line in people] == [f"ever period {period}" for period in (1, 2, 3, 4)]
+    some = f"{sys.executable} -m streamproc watch {finished.file} | head -n 1; exit ${{PIPESTATUS[0]}}"
+    first = subprocess.run(["bash", "-c", some], capture_output=True, text=True, check=False)
+    assert (first.returncode, len(first.stdout.splitlines()), first.stderr) == (128 + signal.SIGPIPE, 1, "")
     unknown = finished.call("watch", "--release", "never")
     assert unknown.code == 2
 

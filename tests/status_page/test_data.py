@@ -132,6 +132,8 @@ async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> Non
         "/api/v1/series?release=ever&query=atleast:00000000019",
         "/api/v1/series?release=ever&query=atleast:1" + "0" * 5000,
         "/api/v1/series?query=symbol:1",
+        "/api/v1/series?release=recent&query=symbol:1&from=3&to=2",
+        "/api/v1/series?release=recent&query=symbol:1&from=6",
         "/api/v1/bins?release=recent&limit=101",
         "/api/v1/bins?release=recent&limit=-1",
         "/api/v1/ledger?limit=501",

@@ -123,6 +123,8 @@ class StatusPage:
         if not 1 <= len(queries) <= MOST_QUERIES:
             raise InvalidInput(f"query: 1 to {MOST_QUERIES} are expected, got {len(queries)}")
         first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.horizon, 1)
+        if first > last:
+            raise InvalidInput(f"from: a period no later than {last}, where the series ends, was expected, got {first}")
         return await self._made(request, lambda: documents.answers(history, queries, first, last))
 
     async def _bins(self, request: web.Request) -> web.StreamResponse:

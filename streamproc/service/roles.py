@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from streamproc.actor.schedule import Scheduler
@@ -16,7 +17,7 @@ from streamproc.errors import Refused
 from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
 from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import Log, LogUnavailable, Membership, NotAllowed, OutcomeUnknown
+from streamproc.ports.log import Log, LogError, LogUnavailable, Membership, NotAllowed, OutcomeUnknown
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import IntArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
@@ -217,7 +218,8 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
                 for partition in sorted(assigned - set(working)):
                     working[partition] = group.create_task(_gatherer(deployment, log, health, disk, partition))
     finally:
-        await membership.close()
+        with suppress(LogError):  # who cannot say that it leaves is soon missed by the group; why it leaves matters more
+            await membership.close()
 
 
 async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, partition: int) -> None:

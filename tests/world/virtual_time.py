@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -12,17 +13,25 @@ Result = TypeVar("Result")
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+TURNS = 100_000
+"""So often a loop may turn without any time passing; more, and it would turn for ever."""
+
+
 class _Stillness:
     """Where a loop would wait for `timeout` seconds for the world outside, they pass at once, and nothing comes."""
 
     def __init__(self) -> None:
         self.now = 0.0
+        self._turns = 0
 
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
             raise RuntimeError("everybody waits, and nothing will ever happen")
-        if timeout > 0:
-            self.now += timeout
+        self._turns = 0 if timeout > 0 else self._turns + 1
+        if self._turns > TURNS:
+            self._turns = 0  # Whoever was busy is now told to end.
+            raise RuntimeError("somebody is always busy, and no time passes")
+        self.now += timeout
         return []
 
 
@@ -32,8 +41,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _Stillness()
-        # Times add up to a little less than they should; a timer must not take another turn because of that.
-        self._clock_resolution = 1e-9
+
+    @property
+    def _clock_resolution(self) -> float:
+        """A timer comes at its time or later: whoever was woken sooner would wait again, and no time would pass."""
+        return math.ulp(self.time())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, resolution: float) -> None:
+        """That of a real clock is no matter here."""
 
     def time(self) -> float:
         return self._selector.now

@@ -179,7 +179,7 @@ def _page(deployment: Deployment, public: str | None, health: Health) -> StatusP
             if history.counts:
                 health.public.show_counts(history.contract, history.counts[-1])
 
-    return StatusPage(deployment.study, show_counts)
+    return StatusPage(replace(deployment.study, broker=deployment.broker), show_counts)
 
 
 async def _knock(deployment: Deployment) -> None:

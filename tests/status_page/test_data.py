@@ -69,7 +69,7 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
         beside = said["releases"][release["name"]]
         for key in ("n_star", "rho", "rho_spent", "clamped"):
             assert release[key] == beside[key], (release["name"], key)
-    assert found["state"] == "running"
+    assert (found["state"], found["broker"]) == ("running", "embedded")
 
 
 async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -278,3 +280,20 @@ def test_what_is_to_be_copied_is_copied(half_way: ShownStudy, browser: Chromium)
     visit.click("[aria-label='Copy half-way.ledger']")
     visit.see(lambda page: page.wait_for_selector("text=Copied"))
     assert visit.ask("navigator.clipboard.readText()") == "half-way.ledger"
+
+
+def test_the_program_that_subscribes_to_an_embedded_study_runs_as_it_is_shown(
+    half_way: ShownStudy, browser: Chromium, tmp_path: Path
+) -> None:
+    visit = open_page(browser, half_way)
+    assert "in a folder of the machine that runs this study" in visit.text("#subscribe-body")
+    (tmp_path / "half-way.toml").write_text(half_way.place.recipe.text(f"embedded:{half_way.place.folder / 'log'}"))
+    program = visit.text("#subscribe-body pre[aria-label='the program']")
+    assert "kafka" not in program
+
+    command = [sys.executable, "-u", "-c", program]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        assert running.stdout is not None
+        lines = [running.stdout.readline() for _ in range(3)]
+        running.kill()
+    assert [line.split()[0] for line in lines] == ["1", "2", "3"]

@@ -50,6 +50,7 @@ def status(study: Study, shown: Shown) -> dict[str, Any]:
         "epsilon_spent": epsilon_of_rho(spent, privacy.delta),
         "next_cut": _next_cut(study, shown),
         "head": ledger.head.hex() if ledger else None,
+        "broker": "kafka" if study.broker.folder is None else "embedded",
         "ledger_topic": Topics(study.name).ledger,
         "releases": [_release(study, release, budgets[release.name], shown) for release in study.releases],
     }

@@ -13,17 +13,23 @@ function commands(study) {
   return lines.map(([command, what]) => `${command.padEnd(widest)}  # ${what}`).join("\n");
 }
 
-const program = (study, release) => `import asyncio, streamproc
+// An embedded log is where the study file says; of Kafka's address the page knows nothing.
+const program = (study, release, embedded) => `import asyncio, streamproc
 from streamproc.ports.connect import connect
 from streamproc.service.subscribe import subscribe
 
 async def main():
     study = streamproc.read_study("${study}.toml")
-    async with connect("kafka://broker:9092") as log:
+    async with connect(${embedded ? "study.broker.url" : '"kafka://broker:9092"'}) as log:
         async for column in subscribe(log, study, "${release}"):
             print(column.period, column.panel)  # checked against the ledger
 
 asyncio.run(main())`;
+
+function place(study) {
+  const where = "The topics are in a folder of the machine that runs this study. The commands and the program work there, in the folder of the study file, here called ";
+  return h("p", {}, where, h("code", {}, `${study}.toml`), ". From elsewhere, take the files.");
+}
 
 let made = null;
 
@@ -31,15 +37,17 @@ export function showSubscribe(status) {
   const key = JSON.stringify([status.study, status.releases.map((release) => [release.name, release.columns])]);
   if (key === made) return; // whoever is about to copy something keeps it
   made = key;
+  const embedded = status.broker === "embedded";
   const topics = [[status.ledger_topic, "what was released, what it cost"], ...status.releases.map((release) => [release.topic, `columns of ${release.name}`])];
   renew(
     at("subscribe-body"),
+    ...(embedded ? [place(status.study)] : []),
     h("h3", {}, "Topics"),
     h("ul", { class: "topics" }, topics.map(([topic, what]) => h("li", {}, h("code", {}, topic), copy(topic, topic), h("span", {}, what)))),
     h("h3", {}, "On the command line"),
     block(commands(status.study), "the commands"),
     h("h3", {}, "In Python"),
-    block(program(status.study, status.releases[0].name), "the program"),
+    block(program(status.study, status.releases[0].name, embedded), "the program"),
     h("h3", {}, "As files"),
     h("ul", { class: "files" }, status.releases.map(file)),
   );

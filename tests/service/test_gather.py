@@ -14,7 +14,7 @@ from streamproc.ports.log import LogUnavailable
 from streamproc.ports.simulated import Faults
 from streamproc.service.deployment import Deployment
 from streamproc.service.roles import Health, gather
-from tests.actor.runs import STUDY, begun, fed
+from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.virtual_time import in_virtual_time
 
 
@@ -34,7 +34,7 @@ def deployment_in(folder: Path, clock: Clock) -> Deployment:
 
 def test_a_refusal_is_not_hidden_by_a_group_that_cannot_be_left(tmp_path: Path) -> None:
     async def story() -> None:
-        world, away = await begun(), AwayAtTheEnd()
+        world, away = (await two_periods()).world, AwayAtTheEnd()
         deployment = deployment_in(tmp_path, world.clock)
         deployment.disk().write("gather-0.state", b"no checkpoint")
         with pytest.RaisesGroup(Refused, flatten_subgroups=True):

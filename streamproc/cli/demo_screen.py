@@ -72,7 +72,11 @@ class Screen:
         self._console.print(
             f"\n{reports:,} reports became {columns} columns of synthetic people. The year cost rho {rounded_up(spent)} of "
             f"{rounded_up(privacy.budget)}: epsilon {self._epsilon(spent)} at delta {privacy.delta:g} "
-            f"({privacy.adjacency.value}). {covered} of {len(shown)} intervals hold the truth; 95% should."
+            f"({privacy.adjacency.value})."
+        )
+        self._console.print(
+            f"\n{covered} of {len(shown)} intervals hold the truth. Each does with a chance of 95%, so over many runs 19 of 20 "
+            "do. One run may have fewer: months share noise, so the misses of a run come together."
         )
 
     def suggest(self, commands: Sequence[tuple[str, str]]) -> None:

@@ -75,8 +75,8 @@ class Screen:
             f"({privacy.adjacency.value})."
         )
         self._console.print(
-            f"\n{covered} of {len(shown)} intervals hold the truth. Each does with a chance of 95%, so over many runs 19 of 20 "
-            "do. One run may have fewer: months share noise, so the misses of a run come together."
+            f"\n{covered} of {len(shown)} intervals hold the truth. Each does with a chance of 95%, so over many runs 19 of "
+            "20 do. One run may have fewer: months share noise, so the misses of a run come together."
         )
 
     def suggest(self, commands: Sequence[tuple[str, str]]) -> None:

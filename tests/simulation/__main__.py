@@ -39,6 +39,8 @@ def _report(outcomes: Iterable[tuple[int, Outcome]]) -> int:
             print("\n".join(outcome.trace))
         if outcome.violations:
             _show(seed, outcome)
+        if seeds % 1000 == 0:
+            print(f"{seeds} seeds so far", file=sys.stderr, flush=True)
     for kind, times in sorted(faults.items()):
         print(f"{times:9,}  {kind}")
     print(f"{seeds} seeds, {faults.total()} faults, {violations} violations", flush=True)

@@ -56,6 +56,7 @@ class Operator:
 
     async def _synthesize(self, process: Process) -> None:
         deployment = self._world.deployment(process)
+        process.on_closing = self._world.ask_for_cut
         health = WatchedHealth(deployment)
         await patiently(process.log.__aenter__, health)
         await synthesize(deployment, process.log, health, catch_up=self._catch_up)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,8 @@ class Process:
         """The calls with an effect on the log that it made."""
         self.started = False
         """Whether it got past its start."""
+        self.on_closing: Callable[[], None] = lambda: None
+        """Called before it asks where the reports end, as whoever closes a period must."""
         self.log = SimulatedLog(network.broker, _CallFaults(self), name=name)
         self.files: SimulatedFileSystem = machine.storage.process(name, _StepFaults(self))
         self._task: asyncio.Task[None] | None = None
@@ -172,6 +174,8 @@ class _CallFaults(Faults):
     async def before(self, connection: str, call: str, topic: str | None) -> None:
         process = self._process
         process.check_alive()
+        if call.endswith("_offset") and topic is not None and topic.endswith(".reports"):
+            process.on_closing()
         if process.paused_until:
             await self._awake()
         fault = process.weather.at_call(process.name, "before", call, topic)

@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from streamproc.actor import schedule
+from streamproc.ports.log import Log, Offset
+from streamproc.privacy.quantities import Period
+from streamproc.study import Study
+from streamproc.wire.control import Cut
+from streamproc.wire.topics import Topics
 from tests.simulation import __main__ as command
 from tests.simulation.journal import Violation
 from tests.simulation.run import Outcome, run_seed
@@ -86,6 +92,16 @@ def test_another_process_runs_a_seed_in_the_same_way() -> None:
     python = [sys.executable, "-c", program]
     done = subprocess.run(python, cwd=root, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == list(run_seed(7, trace=True).trace)
+
+
+def test_a_schedule_that_leaves_out_what_was_acknowledged_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def closed_too_early(log: Log, study: Study, period: Period) -> None:
+        topics, partitions = Topics(study.name), range(study.broker.partitions)
+        ends = [max(await log.end_offset(topics.reports, partition) - 1, 0) for partition in partitions]
+        await log.append(topics.control, 0, Cut(period, tuple(map(Offset, ends))).encode())
+
+    monkeypatch.setattr(schedule, "append_cut", closed_too_early)
+    assert any(violation.invariant == 6 for seed in SEEDS for violation in run_seed(seed).violations)
 
 
 def test_the_last_line_counts_seeds_faults_and_violations(capsys: pytest.CaptureFixture[str]) -> None:

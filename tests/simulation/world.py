@@ -73,6 +73,10 @@ class World:
         self.weather.clear_up()
         self.network.away_until = 0.0
 
+    def ask_for_cut(self) -> None:
+        """Somebody is about to close the next period."""
+        self.cut_asked.setdefault(len(self.records.cuts()) + 1, self.now)
+
     def machine(self, name: str, image: StoredFolder | None = None) -> Machine:
         """A new one, with an empty disk or a copy of another's."""
         return Machine(name, SimulatedMachine(Random(self.random.getrandbits(32)), image))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.actor import schedule
-from streamproc.ports.log import Log, Offset
+from streamproc.ports.log import Log
 from streamproc.privacy.quantities import Period
 from streamproc.study import Study
 from streamproc.wire.control import Cut
@@ -98,7 +98,7 @@ def test_a_schedule_that_leaves_out_what_was_acknowledged_is_noticed(monkeypatch
     async def closed_too_early(log: Log, study: Study, period: Period) -> None:
         topics, partitions = Topics(study.name), range(study.broker.partitions)
         ends = [max(await log.end_offset(topics.reports, partition) - 1, 0) for partition in partitions]
-        await log.append(topics.control, 0, Cut(period, tuple(map(Offset, ends))).encode())
+        await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())
 
     monkeypatch.setattr(schedule, "append_cut", closed_too_early)
     assert any(violation.invariant == 6 for seed in SEEDS for violation in run_seed(seed).violations)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -17,8 +16,8 @@ from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
 from streamproc.errors import Refused
 from streamproc.panel import AtLeast, Query, exactly
-from streamproc.ports.files import write_release_csv
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
+from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
@@ -91,7 +90,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
         }
     return {
         "study": study.name,
-        "n": next((contract.n for contract in contracts.values()), None),
+        "n": _people(public),
         "horizon": study.horizon,
         "watermark": watermark,
         "released": public.period,
@@ -175,27 +174,37 @@ def _shares(column: Published) -> str:
 @on_deployment
 @timeout_option
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
-def pull(deployment: Deployment, *, folder: Path) -> None:
-    """The releases so far as files, and ledger.json."""
+@click.option(
+    "--parquet", is_flag=True, help="Also as Parquet files, which streamproc.load_panel turns into panels by itself."
+)
+def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
+    """The releases so far as CSV files, and ledger.json."""
     public = run_once(deployment, _public(deployment), waits=True)
     results_folder(folder, [release.name for release in deployment.study.releases], ())
     for release in deployment.study.releases:
         panel = public.panel(release.name)
         if panel is not None:
-            columns = np.stack(panel.columns, axis=1)
-            write_release_csv(folder / f"{release.name}.csv", columns, panel.contract.alphabet)
-    write_json(folder / "ledger.json", ledger_to_dict(public.ledger))
+            save_panel(panel, folder / f"{release.name}.csv")
+            if parquet:
+                save_panel(panel, folder / f"{release.name}.parquet")
+    write_json(folder / "ledger.json", ledger_to_dict(public.ledger, _people(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
 
 
-def ledger_to_dict(ledger: VerifiedLedger | None) -> dict[str, Any]:
-    """The ledger as plain values; digests in hexadecimal."""
+def _people(public: PublicStudy) -> int | None:
+    """`n`; None before the first column."""
+    return next((contract.n for contract in public.contracts().values()), None)
+
+
+def ledger_to_dict(ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
+    """The ledger as plain values; digests in hexadecimal. With `n`, which a release's contract needs."""
     if ledger is None:
         return {"study": None, "periods": []}
     return {
         "study": dict(ledger.study.study),
         "fingerprint": ledger.study.fingerprint.hex(),
         "insecure": ledger.study.insecure,
+        "n": n,
         "head": ledger.head.hex(),
         "periods": [
             {

@@ -1,0 +1,59 @@
+"""The analyst's page: its lines run as they stand there, and the ways it shows agree."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamproc import AtLeast, Panel, count_of, load_panel
+from streamproc.service.logs import log
+from tests.cli.conftest import Command
+
+PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert found
+    return found
+
+
+@pytest.fixture
+def analysed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamproc: Command) -> dict[str, Any]:
+    """What an analyst has after following the page, beside a study that is over."""
+    before = log.handlers[:], log.level, log.propagate
+    streamproc("demo", "--people", 300, "--out", tmp_path / "demo", "--seed", 7)
+    log.handlers[:], log.level, log.propagate = before
+    shutil.copy(tmp_path / "demo" / "study.toml", tmp_path / "demo" / "poverty.toml")
+    monkeypatch.chdir(tmp_path / "demo")
+    for line in "".join(blocks("sh")).splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "streamproc"
+        assert streamproc(*arguments).code == 0
+    names: dict[str, Any] = {}
+    exec("".join(blocks("python")), names)
+    return names
+
+
+def test_pulled_files_become_panels_in_each_way_the_page_shows_and_only_parquet_has_measurements(
+    analysed: dict[str, Any],
+) -> None:
+    panels: list[Panel] = [analysed[name] for name in ("quarterly", "from_csv", "from_pandas")]
+    asked = count_of(["1"], at_least=2, of=3)
+    assert len({panel.fraction(asked, 6) for panel in panels}) == 1
+    assert analysed["answer"] == panels[0].fraction(asked, 6)
+
+    shares = analysed["shares"]
+    by_hand = sum(share for symbols, share in shares.items() if symbols.count("1") >= 2)
+    assert np.isclose(by_hand, analysed["answer"].value)
+
+    from_csv = load_panel("public/months-poor.csv", analysed["contracts"]["months-poor"])
+    narrow, wide = analysed["months"].fraction(AtLeast(1)), from_csv.fraction(AtLeast(1))
+    assert narrow.value == wide.value
+    assert wide.high - wide.low > 1.2 * (narrow.high - narrow.low)

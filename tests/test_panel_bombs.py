@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from streamproc.ports.files import read_panel, read_release
 from streamproc.ports.panel_csv import MAX_ROW
 from streamproc.study import Study, parse_study
 from tests.bad_input import PANEL_STUDY
+from tests.memory import memory_taken
 
 MIB = 1 << 20
 MOST = 8 * MIB
@@ -54,15 +54,10 @@ def test_a_packed_bomb_is_refused_in_little_memory(tmp_path: Path, study: Study,
     pieces, reason = BOMBS[bomb]
     path = tmp_path / "p.csv.gz"
     path.write_bytes(packed(pieces))
-    tracemalloc.start()
-    try:
-        with pytest.raises(PanelFileError, match=reason):
-            read_panel(path, study)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    with memory_taken() as memory, pytest.raises(PanelFileError, match=reason):
+        read_panel(path, study)
     assert path.stat().st_size < MIB // 2
-    assert peak <= MOST
+    assert memory.peak <= MOST
 
 
 def test_a_row_as_long_as_it_may_be_is_read(tmp_path: Path, study: Study) -> None:
@@ -77,26 +72,17 @@ def test_a_row_as_long_as_it_may_be_is_read(tmp_path: Path, study: Study) -> Non
 def test_a_release_that_repeats_a_row_is_refused_where_it_does(tmp_path: Path) -> None:
     path = tmp_path / "r.csv.gz"
     path.write_bytes(packed((b"synthetic,1\n", *[b"0,1\n" * 100_000] * 10)))
-    tracemalloc.start()
-    try:
-        with pytest.raises(PanelFileError, match="line 3, column 1: expected the number of the row, 1"):
-            read_release(path, ("0", "1"))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= 16 * MIB
+    reason = "line 3, column 1: expected the number of the row, 1"
+    with memory_taken() as memory, pytest.raises(PanelFileError, match=reason):
+        read_release(path, ("0", "1"))
+    assert memory.peak <= 16 * MIB
 
 
 def test_a_parquet_file_of_one_person_a_million_times_is_refused_in_little_memory(tmp_path: Path, study: Study) -> None:
     path = tmp_path / "p.parquet"
     same = pa.DictionaryArray.from_arrays(pa.nulls(2_000_000, pa.int8()).fill_null(0), pa.array(["0"]))
     pq.write_table(pa.table([same] * 4, names=["individual", "1", "2", "3"]), path)
-    tracemalloc.start()
-    try:
-        with pytest.raises(PanelFileError, match="line 3, column 1: the id of line 2 again"):
-            read_panel(path, study)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    with memory_taken() as memory, pytest.raises(PanelFileError, match="line 3, column 1: the id of line 2 again"):
+        read_panel(path, study)
     assert path.stat().st_size < MIB // 2
-    assert peak <= MOST
+    assert memory.peak <= MOST

@@ -6,17 +6,22 @@ import pytest
 
 from streamproc.errors import Refused
 from tests.actor.runs import begun, doomed, fed, two_periods
-from tests.world.study_world import FreshEntropy
+from tests.world.study_world import FreshEntropy, StudyWorld
 from tests.world.virtual_time import in_virtual_time
+
+
+async def leave_transaction_open(world: StudyWorld, *, timeout: float) -> None:
+    """Somebody else's, on the ledger, for so many seconds."""
+    stranger = await world.log.transactor("stranger", timeout=timeout)
+    await stranger.fence()
+    await stranger.begin()
+    await stranger.send(world.topics.ledger, 0, b"?")
 
 
 def test_a_transaction_that_times_out_while_we_wait_holds_nothing_up() -> None:
     async def start() -> None:
         past = await two_periods()
-        stranger = await past.world.log.transactor("stranger", timeout=100)
-        await stranger.fence()
-        await stranger.begin()
-        await stranger.send(past.world.topics.ledger, 0, b"?")
+        await leave_transaction_open(past.world, timeout=100)
         began = past.world.clock.now()
         await past.world.synthesizer().run()
         assert past.world.ledger().period == 3
@@ -28,10 +33,7 @@ def test_a_transaction_that_times_out_while_we_wait_holds_nothing_up() -> None:
 def test_a_transaction_that_never_ends_is_refused_with_the_topic() -> None:
     async def start() -> None:
         past = await two_periods()
-        stranger = await past.world.log.transactor("stranger", timeout=10_000)
-        await stranger.fence()
-        await stranger.begin()
-        await stranger.send(past.world.topics.ledger, 0, b"?")
+        await leave_transaction_open(past.world, timeout=10_000)
         with pytest.raises(Refused, match="topic study.ledger: somebody else's transaction stays open"):
             await past.world.synthesizer().run()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import msgpack
@@ -13,6 +12,7 @@ from streamproc.errors import Refused
 from streamproc.wire.state import seal
 from tests.fuzz.mutators import SEALED
 from tests.fuzz.seeds import left
+from tests.memory import memory_taken
 from tests.world.disk import MemoryDisk
 
 
@@ -52,11 +52,6 @@ def test_content_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
 
 def test_a_horizon_that_would_be_a_matrix_of_terabytes_is_refused_before_it_is_made() -> None:
     disk = written_with(contracts_with({"horizon": 10**6, "sigmas": [1.0] * 3}))
-    tracemalloc.start()
-    try:
-        with pytest.raises(Refused, match="horizon: expected a whole number from 1 to"):
-            read_stored(disk, left().fingerprint)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1 << 20
+    with memory_taken() as memory, pytest.raises(Refused, match="horizon: expected a whole number from 1 to"):
+        read_stored(disk, left().fingerprint)
+    assert memory.peak < 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from streamproc.wire.columns import ColumnChunk, decode_synthetic
 from streamproc.wire.message import MAX_DEPTH, MAX_RECORD
 from streamproc.wire.reports import decode_any
 from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
+from tests.memory import memory_taken
 from tests.wire.examples import DECODERS, EXAMPLES
 
 FINGERPRINT = bytes(range(32))
@@ -200,16 +200,12 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_is_refused_within_the_stated_memory(decode: Callable[[bytes | None], Any], bomb: str) -> None:
     value = BOMBS[bomb]
-    tracemalloc.start()
-    try:
+    with memory_taken() as memory:
         decoded = tried(decode, value)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
     extra = MAX_EXTRA_BYTES_OF_STATE if decode is decode_state else MAX_EXTRA_BYTES
     assert not decoded or decode is decode_state
-    assert peak <= MAX_BYTES_PER_BYTE * len(value) + extra
+    assert memory.peak <= MAX_BYTES_PER_BYTE * len(value) + extra
 
 
 @pytest.mark.parametrize("counter", ["sqrt", "tree", "honaker"])
@@ -217,14 +213,10 @@ def test_a_contract_takes_no_more_memory_than_its_horizon_squared(counter: str) 
     horizon = 499
     fields = {"counter": counter, "horizon": horizon, "sigmas": [5.0] * horizon}
     value = msgpack.packb(msgpack.unpackb(EXAMPLES["contract-cumulative"].encoded) | fields)
-    tracemalloc.start()
-    try:
+    with memory_taken() as memory:
         assert tried(decode_synthetic, value)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
-    assert peak <= MAX_BYTES_PER_BYTE * len(value) + MAX_EXTRA_BYTES + 64 * horizon**2
+    assert memory.peak <= MAX_BYTES_PER_BYTE * len(value) + MAX_EXTRA_BYTES + 64 * horizon**2
 
 
 def test_no_value_is_malformed() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from streamproc.ports.disk import FolderDisk
+from streamproc.service.deployment import LOCK
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, individual, random_symbols
 from tests.stream.seen import everything_public
@@ -58,6 +61,37 @@ def test_after_the_last_period_the_private_goes_and_the_released_stays_and_verif
     assert place.call("restore").code == 3
     assert place.all_topics() & private == set()
     assert not any(name.endswith(".state") for name in files(place.state))
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_processes_that_stayed_up_after_the_last_period_do_not_mind(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker, horizon=2)
+    roles, other = place.start("run", "--public", "127.0.0.1:0"), place.start("gather", "--stay")
+    place.do("send", place.write_panel(random_symbols("01", PEOPLE, 2, seed=6)), "--close")
+    address = roles.says("listening").rpartition("address=")[2]
+    roles.says("the study is over")
+    other.says("the study is over")
+
+    place.do("purge")
+
+    with urllib.request.urlopen(f"http://{address}/api/v1/releases/recent.csv", timeout=30) as answer:
+        assert len(answer.read().splitlines()) > PEOPLE
+    assert (roles.stop().code, other.stop().code) == (0, 0)
+    assert place.all_topics() & private_topics(place) == set()
+    assert not place.state.exists()
+
+
+def test_a_purge_beside_a_synthesizer_at_work_deletes_nothing(new_place: NewPlace) -> None:
+    place = new_place("embedded", horizon=2)
+    finished(place)
+    disk = FolderDisk(place.state)
+    assert disk.lock(LOCK)
+
+    refused = place.call("purge")
+
+    assert (refused.code, "another synthesizer is using it" in refused.complaint) == (3, True)
+    assert private_topics(place) <= place.all_topics()
+    disk.unlock(LOCK)
 
 
 def test_nothing_of_a_person_is_left_in_the_files_of_an_embedded_log(new_place: NewPlace) -> None:

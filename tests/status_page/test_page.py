@@ -242,6 +242,18 @@ def test_a_picture_is_light_or_dark_as_the_reader_likes_it(
     assert brightness["dark"] < 0.3
 
 
+@pytest.mark.parametrize(("liked", "chosen"), [("light", "dark"), ("dark", "light")])
+def test_a_theme_that_was_chosen_counts_and_not_what_the_reader_likes_elsewhere(
+    half_way: ShownStudy, browser: Chromium, liked: str, chosen: str
+) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    wanted = open_page(browser, half_way, color_scheme=chosen).ask(paper)
+    visit = open_page(browser, half_way, color_scheme=liked)
+    assert visit.ask(paper) != wanted
+    visit.ask("theme => useTheme(theme)", chosen)
+    assert visit.ask(paper) == wanted
+
+
 def focused(page: Page) -> str:
     """What a keyboard is on, and whether that can be seen."""
     script = """() => {

@@ -61,6 +61,15 @@ def test_the_steward_sees_public_data_only() -> None:
         assert "streamproc-operator" not in query
 
 
+def test_an_epsilon_is_rounded_up_to_the_digits_that_are_shown() -> None:
+    shown = dashboards.panels(dashboards.read(dashboards.FOLDER / "dashboards" / "steward.json"))
+    epsilons = [panel for panel in shown if "epsilon" in panel["targets"][0]["expr"]]
+    assert len(epsilons) == 2
+    for panel in epsilons:
+        assert re.fullmatch(r"ceil\(1000 \* max\(streamproc_epsilon_spent{.*}\)\) / 1000", panel["targets"][0]["expr"])
+        assert panel["fieldConfig"]["defaults"]["decimals"] == 3
+
+
 def names(expression: str) -> set[str]:
     """The metrics and recorded series an expression names."""
     return set(re.findall(r"\b(?:\w+:)?streamproc_\w+(?::\w+)?\b", expression))

@@ -11,21 +11,9 @@ from streamproc.errors import StudyError
 from streamproc.study.broker import Broker
 from streamproc.study.budget import Privacy
 from streamproc.study.checks import check_alphabet, check_in_alphabet, check_name, check_whole, shown
-from streamproc.study.population import Missing, Population
+from streamproc.study.population import Population
 from streamproc.study.release import MAX_HORIZON, CumulativeRelease, Release, WindowRelease, check_shares
 from streamproc.study.schedule import Schedule
-
-__all__ = [
-    "Broker",
-    "CumulativeRelease",
-    "Missing",
-    "Population",
-    "Privacy",
-    "Release",
-    "Schedule",
-    "Study",
-    "WindowRelease",
-]
 
 MAX_BINS = 65_536
 MAX_CUMULATIVE_HORIZON = 2_000

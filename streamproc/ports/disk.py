@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -27,7 +27,7 @@ class Disk(Protocol):
     """A folder of state files. A file is read back as it was last written, or not at all."""
 
     def read(self, name: str) -> bytes | None:
-        """The file's content; None if there is no such file."""
+        """The file's content, which survives a crash from now on; None if there is no such file."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
@@ -58,6 +58,7 @@ class FolderDisk:
         """Make the folder if need be; refuse one that is not ours or cannot be written, before anything depends on it."""
         with self._refusing(self._folder, "used"):
             self._make()
+            self._sync_parent(self._folder)
             for name in self._ours():
                 self._make_private(self._folder / name, 0o600)
             temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
@@ -69,12 +70,14 @@ class FolderDisk:
                 self._files.remove(temporary)
 
     def read(self, name: str) -> bytes | None:
-        """Read the whole file."""
+        """Read the whole file; whoever gave it its name may have died before the name was on the disk."""
         with self._refusing(self._folder / name, "read"):
             try:
-                return self._files.read(self._folder / name)
+                content = self._files.read(self._folder / name)
             except FileNotFoundError:
                 return None
+            self._files.sync_folder(self._folder)
+            return content
 
     def write(self, name: str, content: bytes) -> None:
         """Temporary file, fsync, rename, fsync of the folder."""
@@ -144,13 +147,21 @@ class FolderDisk:
         for folder in (self._folder, *self._folder.parents):
             try:
                 self._files.status(folder)
-                break
             except FileNotFoundError:
                 missing.append(folder)
+            else:
+                if missing:
+                    self._sync_parent(folder)
+                break
         for folder in reversed(missing):
             self._files.make_folder(folder, 0o700 if folder == self._folder else 0o777)
             self._files.sync_folder(folder.parent)
         self._make_private(self._folder, 0o700)
+
+    def _sync_parent(self, folder: Path) -> None:
+        """For one that is there already: whoever made it may have died before it was on the disk."""
+        with suppress(PermissionError):  # Who may not look into the parent has not made it.
+            self._files.sync_folder(folder.parent)
 
     def _make_private(self, path: Path, mode: int) -> None:
         """For its owner only; refused if that is not us, since its owner may change it at any time."""

@@ -11,9 +11,16 @@ from streamproc.ports.connect import connect
 from streamproc.ports.log import TopicSettings
 
 
+@pytest.mark.parametrize("made", ["", "new", "new/log", "new/log/log.sqlite"])
 async def test_every_new_folder_is_synced_before_the_first_record_is_acknowledged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also one that a process made which died before it had synced it."""
+    (tmp_path / made).parent.mkdir(parents=True, exist_ok=True)
+    if made.endswith(".sqlite"):
+        (tmp_path / made).touch()
+    else:
+        (tmp_path / made).mkdir(exist_ok=True)
     synced: list[Path] = []
     fsync = os.fsync
 

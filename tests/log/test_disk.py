@@ -85,6 +85,7 @@ def test_a_file_is_synced_before_it_gets_its_name_and_every_new_name_is_synced(t
     FolderDisk(tmp_path / "new" / "state", steps).write("a", b"it")
 
     assert steps.taken == [
+        ("sync", tmp_path.parent.name),
         ("make", "new"),
         ("sync", tmp_path.name),
         ("make", "state"),

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -120,20 +121,23 @@ class Database:
     def _create_file(self) -> None:
         folder = self._path.parent
         try:
-            new = [each for each in (folder, *folder.parents) if not each.exists()]
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Before SQLite makes it: its own files take the mode of this one.
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-            # SQLite syncs its files, but not the folders that lead to them.
-            for each in (self._path, *new):
-                LocalFileSystem().sync_folder(each.parent)
         except FileExistsError:
             raise InvalidInput(f"embedded log {display(self._path.parent)}: is a file, expected a folder") from None
         except OSError as error:
             raise LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be created: {error.strerror}") from None
 
+    def _sync_folders(self) -> None:
+        """SQLite syncs its files, but not the folders that lead to them, which somebody who died may have made."""
+        for folder in self._path.parents:
+            with suppress(PermissionError):  # Who may not look into it has not made anything in it.
+                LocalFileSystem().sync_folder(folder)
+
     def _check_version(self, db: sqlite3.Connection) -> None:
         if self._version(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            self._sync_folders()
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
             # Another process may have been first.

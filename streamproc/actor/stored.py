@@ -84,7 +84,8 @@ def on_disk(disk: Disk, fingerprint: bytes, stored: Stored | None) -> OnDisk | N
     if stored is None:
         return None
     draft = stored.draft
-    settled = _settled(disk, fingerprint) == draft.digest
+    # A restored period was read from the ledger: there is nothing of it to publish.
+    settled = _settled(disk, fingerprint) == draft.digest or not draft.outgoing
     return OnDisk(draft.period, draft.digest, draft.previous, settled, stored.abandoned)
 
 

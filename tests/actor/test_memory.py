@@ -141,7 +141,17 @@ def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) ->
     found = on_disk(disk, MARK, stored)
     assert found is not None
     assert (found.period, found.digest, found.previous) == (run.period, drafted.digest, drafted.previous)
-    assert (found.settled, found.abandoned) == (settled, (b"a" * 32,))
+    assert (found.settled, found.abandoned) == (settled or not drafted.outgoing, (b"a" * 32,))
+
+
+@given(runs())
+def test_a_restored_period_is_settled_whatever_became_of_its_mark(run: Run) -> None:
+    disk = MemoryDisk()
+    write_stored(disk, MARK, Stored(run.synthesis, Draft(run.synthesis.period, MARK, MARK, ())))
+
+    found = on_disk(disk, MARK, read_stored(disk, MARK))
+
+    assert found is not None and found.settled
 
 
 def test_no_state_file_is_nothing_to_remember() -> None:

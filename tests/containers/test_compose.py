@@ -68,27 +68,25 @@ class Project:
             time.sleep(0.5)
 
 
-@pytest.fixture
-def project(images: None, tmp_path: Path) -> Iterator[Project]:
-    program = compose()
-    if program is None:
+def programs() -> list[list[str]]:
+    """Of versions 2 and 1.29, those that are there."""
+    return [
+        program
+        for program in (["docker", "compose"], ["docker-compose"])
+        if shutil.which(program[0])
+        and subprocess.run([*program, "version"], capture_output=True, check=False).returncode == 0
+    ]
+
+
+@pytest.fixture(params=programs() or [[]], ids=" ".join)
+def project(request: pytest.FixtureRequest, images: None, tmp_path: Path) -> Iterator[Project]:
+    if not request.param:
         pytest.skip("no docker compose: apt-get install docker-compose")
     tmp_path.chmod(0o755)
     (tmp_path / "study.toml").write_text(Recipe("composed", horizon=HORIZON).text("kafka://kafka:9092"))
-    project = Project(program, tmp_path)
+    project = Project(request.param, tmp_path)
     yield project
     project.do("down", "--volumes")
-
-
-def compose() -> list[str] | None:
-    """Version 2 if it is there, else 1.29."""
-    for program in (["docker", "compose"], ["docker-compose"]):
-        if (
-            shutil.which(program[0])
-            and subprocess.run([*program, "version"], capture_output=True, check=False).returncode == 0
-        ):
-            return program
-    return None
 
 
 def test_a_study_comes_up_is_taken_down_comes_up_again_and_ends_verified(project: Project) -> None:

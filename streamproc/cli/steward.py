@@ -50,7 +50,10 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
 def send(
     deployment: Deployment, *, panel_path: Path, period: int | None, through: int | None, closing: bool, packed: bool
 ) -> None:
-    """Send the reports in a panel file; returns when all are acknowledged."""
+    """Send the reports in a panel file; returns when all are acknowledged.
+
+    The file has a column for every period of the study; leave the cells of periods to come empty.
+    """
     study = deployment.study
     if period is not None and through is not None:
         raise InvalidInput("--period and --through: give one of them")

@@ -108,12 +108,11 @@ MUTANTS = (
     ),
     Mutant(
         "a send that failed is not noticed",
-        SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value)",
-        "            try:\n"
-        "                await transactor.send(record.topic, 0, record.value)\n"
-        "            except (LogUnavailable, OutcomeUnknown):\n"
-        "                pass",
+        "ports/transaction_moves.py",
+        "        except BaseException as error:\n",
+        "        except BaseException as error:\n"
+        "            if call == 'send' and isinstance(error, Exception) and not isinstance(error, Fenced):\n"
+        "                return\n",
     ),
     Mutant(
         "a commit whose outcome is unknown counts as one",

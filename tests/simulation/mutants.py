@@ -18,7 +18,7 @@ from tests.simulation.mutant_table import MUTANTS, Mutant
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-SEEDS = 1000
+SEEDS = 3000
 """After so many without a violation a mutant counts as not noticed."""
 
 

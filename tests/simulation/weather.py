@@ -61,7 +61,7 @@ def climate_of(random: Random) -> Climate:
     )
 
 
-_WEIGHTS = {"inside": 30, "fence": 5, "send": 5, "commit": 5}
+_WEIGHTS = {"inside": 30, "fence": 8, "send": 8, "commit": 20}
 """How much more likely a fault is at points of which there are few."""
 
 LOOKS = ("read", "assigned")

@@ -17,7 +17,7 @@ ASSUMED_PEOPLE = 10_000
 WIDE_POINTS = 10.0
 """Half-width of a 95% interval, in percentage points, above which an answer says little."""
 
-_NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be enough"
+_NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be enough with this release's share of it"
 
 
 def warnings(releases: Sequence[ReleasePlan]) -> Iterator[Remark]:

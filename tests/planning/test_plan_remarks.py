@@ -48,19 +48,22 @@ def test_no_budget_is_advised_that_a_study_file_may_not_have() -> None:
 
     assert [warning.code for warning in beyond] == ["padding_outweighs_people", "wide_interval"]
     for warning in beyond:
-        assert warning.message.endswith("; no budget that a study may have (rho up to 1000) would be enough")
+        assert warning.message.endswith("(rho up to 1000) would be enough with this release's share of it")
         assert "rho = " not in warning.message
         assert "times the budget" not in warning.message
 
 
 def test_the_budget_advised_can_be_had_with_the_share_that_the_release_has() -> None:
-    def advised(share: Fraction) -> bool:
+    def advice(share: Fraction) -> str:
         """To a release that has rho = 0.5 and would need about 510."""
         plan = plan_study(study(quarterly(share=share), rho=float(0.5 / share)), 4)
-        return "rho = 510 " in plan.warnings[0].message
+        return plan.warnings[0].message
 
-    assert advised(Fraction(1))
-    assert not advised(Fraction(1, 2))
+    assert "rho = 510 " in advice(Fraction(1))
+    assert "rho = 510 " not in advice(Fraction(1, 2))
+    # With another share there is one.
+    assert "; no budget that" in advice(Fraction(1, 2))
+    assert advice(Fraction(1, 2)).endswith(" would be enough with this release's share of it")
 
 
 def test_wide_intervals_are_warned_about_from_ten_points_on() -> None:

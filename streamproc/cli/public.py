@@ -16,6 +16,7 @@ from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
 from streamproc.errors import Refused
 from streamproc.panel import AtLeast, Query, exactly
+from streamproc.panel.frames import check_arrow
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
@@ -179,14 +180,18 @@ def _shares(column: Published) -> str:
 )
 def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     """The releases so far as CSV files, and ledger.json."""
+    if parquet:
+        check_arrow()
     public = run_once(deployment, _public(deployment), waits=True)
     results_folder(folder, [release.name for release in deployment.study.releases], ())
     for release in deployment.study.releases:
-        panel = public.panel(release.name)
+        panel, as_parquet = public.panel(release.name), folder / f"{release.name}.parquet"
+        if not parquet:
+            as_parquet.unlink(missing_ok=True)  # of an earlier pull: it would be taken for this one's
         if panel is not None:
             save_panel(panel, folder / f"{release.name}.csv")
             if parquet:
-                save_panel(panel, folder / f"{release.name}.parquet")
+                save_panel(panel, as_parquet)
     write_json(folder / "ledger.json", ledger_to_dict(public.ledger, _people(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
 

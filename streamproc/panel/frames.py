@@ -83,6 +83,11 @@ def panel_from_pandas(
     return Metadata(contract, measurements).panel_of(columns)
 
 
+def check_arrow() -> None:
+    """Refuse to go on without pyarrow, for who would find out only half-way."""
+    _extra("pyarrow")
+
+
 def _extra(name: str) -> Any:
     try:
         return import_module(name)

@@ -173,6 +173,22 @@ def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: Place, tmp_
         assert np.array(rows)[:, 1:].astype(int).T.ravel().tolist() == from_topic.tolist()
 
 
+def test_pull_leaves_no_parquet_of_an_earlier_one_beside_newer_columns(finished: Place, tmp_path: Path) -> None:
+    finished.do("pull", "--out", tmp_path, "--parquet")
+    assert {path.stem for path in tmp_path.glob("*.parquet")} == set(RELEASES)
+    finished.do("pull", "--out", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ever.csv", "ledger.json", "recent.csv"]
+
+
+def test_pull_without_what_parquet_needs_writes_nothing(
+    finished: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ended = finished.call("pull", "--out", tmp_path / "out", "--parquet")
+    assert (ended.code, ended.complaint) == (2, "streamproc: this needs pyarrow: pip install streamproc[frames]\n")
+    assert not (tmp_path / "out").exists()
+
+
 def symbols(value: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """The rows of a column of a binary release."""
     column = msgpack.unpackb(value)

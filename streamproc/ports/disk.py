@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.atomic import replacing
-from streamproc.ports.file_system import FileSystem, HeldLock, LocalFileSystem
+from streamproc.ports.file_system import FileSystem, HeldLock, LocalFileSystem, sync_found
 
 _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 """What `FileSystem.create_temporary` makes of the names of state files."""
@@ -58,7 +58,7 @@ class FolderDisk:
         """Make the folder if need be; refuse one that is not ours or cannot be written, before anything depends on it."""
         with self._refusing(self._folder, "used"):
             self._make()
-            self._sync_parent(self._folder)
+            sync_found(self._files, self._folder.parent)
             for name in self._ours():
                 self._make_private(self._folder / name, 0o600)
             temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
@@ -151,17 +151,14 @@ class FolderDisk:
                 missing.append(folder)
             else:
                 if missing:
-                    self._sync_parent(folder)
+                    sync_found(self._files, folder.parent)
+                    # One in which nothing can be made for certain is refused before anything is.
+                    self._files.sync_folder(folder)
                 break
         for folder in reversed(missing):
             self._files.make_folder(folder, 0o700 if folder == self._folder else 0o777)
             self._files.sync_folder(folder.parent)
         self._make_private(self._folder, 0o700)
-
-    def _sync_parent(self, folder: Path) -> None:
-        """For one that is there already: whoever made it may have died before it was on the disk."""
-        with suppress(PermissionError):  # Who may not look into the parent has not made it.
-            self._files.sync_folder(folder.parent)
 
     def _make_private(self, path: Path, mode: int) -> None:
         """For its owner only; refused if that is not us, since its owner may change it at any time."""

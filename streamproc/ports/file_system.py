@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -63,6 +64,10 @@ class FileSystem(Protocol):
         """When this returns, the names in it survive a power cut."""
         ...
 
+    def may_change(self, folder: Path) -> bool:
+        """Whether this process may make, rename or remove anything in it."""
+        ...
+
     def make_folder(self, folder: Path, mode: int) -> None:
         """Create it in a folder that is there; one that exists already is left as it is."""
         ...
@@ -100,6 +105,20 @@ class FileSystem(Protocol):
         ...
 
 
+def sync_found(files: FileSystem, folder: Path) -> None:
+    """Sync a folder in which something was found: whoever made that may have died before it was on the disk.
+
+    Nobody who runs as we do made anything in a folder that we may not change; and where a folder cannot be synced at all,
+    there is nothing to be done.
+    """
+    if files.may_change(folder):
+        try:
+            files.sync_folder(folder)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+
+
 class LocalFileSystem:
     """The operating system's."""
 
@@ -128,6 +147,9 @@ class LocalFileSystem:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+    def may_change(self, folder: Path) -> bool:
+        return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
     def make_folder(self, folder: Path, mode: int) -> None:
         folder.mkdir(mode, exist_ok=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from streamproc.ports.connect import connect
-from streamproc.ports.log import TopicSettings
+from streamproc.ports.file_system import LocalFileSystem
+from streamproc.ports.log import LogUnavailable, TopicSettings
 
 
 @pytest.mark.parametrize("made", ["", "new", "new/log", "new/log/log.sqlite"])
@@ -34,3 +37,18 @@ async def test_every_new_folder_is_synced_before_the_first_record_is_acknowledge
         await log.append("topic", 0, b"it")
 
     assert set(synced) >= {tmp_path, tmp_path / "new", tmp_path / "new" / "log"}
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EIO])
+async def test_a_folder_that_cannot_be_synced_at_all_is_no_trouble_but_one_that_fails_is(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sync_folder(self: LocalFileSystem, folder: Path) -> None:
+        if folder == tmp_path.parent:
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(LocalFileSystem, "sync_folder", sync_folder)
+    fails = pytest.raises(LogUnavailable, match="cannot be created: Input/output error")
+    with nullcontext() if code == errno.EINVAL else fails:
+        async with connect("embedded:log", folder=tmp_path) as log:
+            await log.create_topic("topic", TopicSettings(1))

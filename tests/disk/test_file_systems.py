@@ -49,6 +49,12 @@ def test_a_file_takes_anothers_place(files: FileSystem) -> None:
     assert files.names(FOLDER) == ["a"]
 
 
+def test_our_own_folders_may_be_changed(files: FileSystem) -> None:
+    files.make_folder(FOLDER, 0o700)
+
+    assert files.may_change(FOLDER)
+
+
 def test_what_is_written_in_parts_is_there_in_their_order(files: FileSystem) -> None:
     temporary, file = files.create_temporary(Path("a"), 0o600)
     with file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -86,6 +87,7 @@ def test_a_file_is_synced_before_it_gets_its_name_and_every_new_name_is_synced(t
 
     assert steps.taken == [
         ("sync", tmp_path.parent.name),
+        ("sync", tmp_path.name),
         ("make", "new"),
         ("sync", tmp_path.name),
         ("make", "state"),
@@ -94,6 +96,46 @@ def test_a_file_is_synced_before_it_gets_its_name_and_every_new_name_is_synced(t
         ("rename", "a"),
         ("sync", "state"),
     ]
+
+
+class Unsynced(LocalFileSystem):
+    """One of the folders cannot be synced."""
+
+    def __init__(self, folder: Path, code: int, *, changeable: bool) -> None:
+        self._folder, self._code, self._changeable = folder, code, changeable
+
+    def sync_folder(self, folder: Path) -> None:
+        if folder == self._folder:
+            raise OSError(self._code, os.strerror(self._code))
+        super().sync_folder(folder)
+
+    def may_change(self, folder: Path) -> bool:
+        return self._changeable or folder != self._folder
+
+
+@pytest.mark.parametrize(
+    ("code", "changeable"), [(errno.EINVAL, True), (errno.EINVAL, False), (errno.EACCES, False), (errno.EROFS, False)]
+)
+def test_a_folder_is_used_whose_parent_nobody_could_change_or_sync(tmp_path: Path, code: int, changeable: bool) -> None:
+    (tmp_path / "state").mkdir()
+    disk = FolderDisk(tmp_path / "state", Unsynced(tmp_path, code, changeable=changeable))
+
+    assert disk.lock("a.lock")
+    disk.write("a", b"it")
+
+    assert disk.read("a") == b"it"
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_that_may_not_outlive_a_power_cut_is_refused_and_not_made(tmp_path: Path, code: int, there: bool) -> None:
+    if there:
+        (tmp_path / "state").mkdir()
+
+    with pytest.raises(Refused, match=f"cannot be used: {os.strerror(code)}"):
+        FolderDisk(tmp_path / "state", Unsynced(tmp_path, code, changeable=True)).prepare()
+
+    assert (tmp_path / "state").exists() is there
 
 
 def test_what_a_killed_process_was_writing_is_removed_when_the_next_one_writes(tmp_path: Path) -> None:

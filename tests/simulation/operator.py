@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from streamproc.actor.stored import STATE_FILE
 from streamproc.ports.simulated.storage import StoredFolder
 from streamproc.service.restoring import restore_state
 from streamproc.service.roles import patiently, synthesize
@@ -133,8 +134,8 @@ class Operator:
                 elif "--accept-cost" in end.refusal:
                     accept = True
             if accept:
-                # One who died in the middle may have written the folder, and somebody may have copied it.
-                world.accepted[period] += end.killed and self._files() != before
+                # One who died in the middle may have written the state, and somebody may have copied it.
+                world.accepted[period] += end.killed and self._files().get(STATE_FILE) != before.get(STATE_FILE)
             await asyncio.sleep(world.random.uniform(0.2, 2.0))
 
 

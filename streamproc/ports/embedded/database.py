@@ -7,14 +7,13 @@ import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
 from streamproc.ports.embedded.store import SCHEMA
-from streamproc.ports.file_system import LocalFileSystem
+from streamproc.ports.file_system import LocalFileSystem, sync_found
 from streamproc.ports.log import LogUnavailable, OutcomeUnknown
 
 APPLICATION = 0x53545250
@@ -127,13 +126,18 @@ class Database:
         except FileExistsError:
             raise InvalidInput(f"embedded log {display(self._path.parent)}: is a file, expected a folder") from None
         except OSError as error:
-            raise LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be created: {error.strerror}") from None
+            raise self._not_created(error) from None
 
     def _sync_folders(self) -> None:
-        """SQLite syncs its files, but not the folders that lead to them, which somebody who died may have made."""
-        for folder in self._path.parents:
-            with suppress(PermissionError):  # Who may not look into it has not made anything in it.
-                LocalFileSystem().sync_folder(folder)
+        """SQLite syncs its files, but not the folders that lead to them."""
+        try:
+            for folder in self._path.parents:
+                sync_found(LocalFileSystem(), folder)
+        except OSError as error:
+            raise self._not_created(error) from None
+
+    def _not_created(self, error: OSError) -> LogUnavailable:
+        return LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be created: {error.strerror}")
 
     def _check_version(self, db: sqlite3.Connection) -> None:
         if self._version(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master").fetchone():

@@ -120,6 +120,9 @@ class SimulatedFileSystem:
             if not self.machine.ignores_sync:
                 found.sync()
 
+    def may_change(self, folder: Path) -> bool:
+        return not self.machine.read_only
+
     def make_folder(self, folder: Path, mode: int) -> None:
         with self._changing("make_folder", folder):
             within = self._folder_of(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from streamproc.service.public import PublicStudy
 from streamproc.service.status_page.answers import Crowded, Turnstile
 from streamproc.service.status_page.public_topics import PublicTopics
 from tests.status_page.serving import Asking, copy_public, served
-from tests.status_page.studies import ShownStudy
+from tests.status_page.studies import PageRecipe, ShownStudy
+from tests.stream.programs import Programs
 
 DOCUMENTS = [
     "/api/v1/status",
@@ -70,6 +72,17 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
         for key in ("n_star", "rho", "rho_spent", "clamped"):
             assert release[key] == beside[key], (release["name"], key)
     assert (found["state"], found["broker"]) == ("running", "embedded")
+
+
+def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        shown = ShownStudy(tmp_path / "study", programs, PageRecipe("moved"), broker="kafka://127.0.0.1:9")
+        shown.serve("--broker", f"embedded:{tmp_path / 'log'}")
+        with urllib.request.urlopen(f"{shown.url}/api/v1/status", timeout=60) as answer:
+            assert json.load(answer)["broker"] == "embedded"
+    finally:
+        programs.end_all()
 
 
 async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:

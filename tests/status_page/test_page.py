@@ -298,7 +298,8 @@ def test_the_program_that_subscribes_to_an_embedded_study_runs_as_it_is_shown(
     half_way: ShownStudy, browser: Chromium, tmp_path: Path
 ) -> None:
     visit = open_page(browser, half_way)
-    assert "in a folder of the machine that runs this study" in visit.text("#subscribe-body")
+    where = "in a folder of the machine that runs this study. If the study file names that folder, the commands"
+    assert where in visit.text("#subscribe-body")
     (tmp_path / "half-way.toml").write_text(half_way.place.recipe.text(f"embedded:{half_way.place.folder / 'log'}"))
     program = visit.text("#subscribe-body pre[aria-label='the program']")
     assert "kafka" not in program

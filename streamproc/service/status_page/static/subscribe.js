@@ -13,7 +13,7 @@ function commands(study) {
   return lines.map(([command, what]) => `${command.padEnd(widest)}  # ${what}`).join("\n");
 }
 
-// An embedded log is where the study file says; of Kafka's address the page knows nothing.
+// An embedded log is where the study file says, if the study file names this log; of Kafka's address the page knows nothing.
 const program = (study, release, embedded) => `import asyncio, streamproc
 from streamproc.ports.connect import connect
 from streamproc.service.subscribe import subscribe
@@ -27,7 +27,7 @@ async def main():
 asyncio.run(main())`;
 
 function place(study) {
-  const where = "The topics are in a folder of the machine that runs this study. The commands and the program work there, in the folder of the study file, here called ";
+  const where = "The topics are in a folder of the machine that runs this study. If the study file names that folder, the commands and the program work there, in the folder of the study file, here called ";
   return h("p", {}, where, h("code", {}, `${study}.toml`), ". From elsewhere, take the files.");
 }
 

@@ -31,7 +31,7 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     if period > study.horizon:
         raise InvalidInput(f"--period {period}: the study has periods 1..{study.horizon}")
     closed = run_once(deployment, close_by_word(deployment, Period(period)))
-    click.echo(f"period {period} closed" if closed else f"period {period} was closed already")
+    _say_closed(period, now=closed)
     if wait:
         hint = f"period {period} is closed but not released yet: is a synthesizer running?"
         late = functools.partial(click.echo, hint, err=True)
@@ -61,6 +61,8 @@ def send(
     if last > study.horizon:
         raise InvalidInput(f"--{'period' if period else 'through'} {last}: the study has periods 1..{study.horizon}")
     panel = read_panel(panel_path, study)
+    if closing and period is None and through is None:
+        _check_none_to_come(panel)
     absent = int((panel.symbols[:, 0] == MISSING).sum())
     if absent and study.population.roster is None:
         click.echo(f"{absent} people have no report in period 1: without a roster they are not in the study", err=True)
@@ -78,9 +80,24 @@ def send(
                     click.echo(f"period {each} was closed before: these reports do not count", err=True)
                 elif closing:
                     await check_anybody(deployment, log, Period(each))
-                    await close_period(deployment, log, Period(each))
+                    _say_closed(each, now=await close_period(deployment, log, Period(each)))
 
     run_once(deployment, work(), waits=True)
+
+
+def _say_closed(period: int, *, now: bool) -> None:
+    click.echo(f"period {period} closed" if now else f"period {period} was closed already")
+
+
+def _check_none_to_come(panel: Histories) -> None:
+    """Refuse to close all periods of a file whose last ones are empty: a release of them cannot be taken back."""
+    reported = (panel.symbols != MISSING).any(axis=0).nonzero()[0]
+    last = int(reported[-1]) + 1 if len(reported) else 0
+    if last < panel.periods:
+        raise InvalidInput(
+            f"period {last + 1}: the file has no report of it, and --close would release it all the same; give "
+            f"{f'--through {last}, or ' if last else ''}--through {panel.periods} if that is meant"
+        )
 
 
 async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histories, period: int, *, packed: bool) -> int:

@@ -1,11 +1,25 @@
-"""`send` over the file that docs/study.md shows."""
+"""`send` over the file of a study under way, as docs/study.md shows it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.bad_input import PANEL_STUDY
 from tests.cli.conftest import Command
+
+HEADER = "individual,1,2,3,4"
+
+
+def written(folder: Path, *rows: str) -> tuple[Path, Path]:
+    """A study of four periods with a roster, and a panel."""
+    study, panel = folder / "study.toml", folder / "people.csv"
+    changed = PANEL_STUDY.replace("horizon = 3", "horizon = 4").replace("size = 2", 'size = 2\nroster = "roster.txt"')
+    study.write_text(changed)
+    (folder / "roster.txt").write_text("ann\nbob\n")
+    panel.write_text("\n".join([HEADER, *rows, ""]))
+    return study, panel
 
 
 def test_a_study_under_way_is_sent_from_the_file_that_the_page_shows(tmp_path: Path, streamproc: Command) -> None:
@@ -22,3 +36,49 @@ def test_a_study_under_way_is_sent_from_the_file_that_the_page_shows(tmp_path: P
     refused = streamproc("send", study, panel, "--period", 2)
     assert refused.code == 2
     assert "expected the header individual,1,...,4" in refused.complaint
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (("ann,0,1,,", "bob,1,1,,"), ("period 3", "give --through 2, or --through 4")),
+        (("ann,0,,1,", "bob,1,,,"), ("period 4", "give --through 3, or --through 4")),
+        (("ann,,,,", "bob,,,,"), ("period 1", "give --through 4")),
+    ],
+)
+def test_periods_to_come_are_not_closed_with_the_others(
+    tmp_path: Path, streamproc: Command, rows: tuple[str, ...], says: tuple[str, str]
+) -> None:
+    """A release cannot be taken back, and would spend the whole budget on what was carried on."""
+    study, panel = written(tmp_path, *rows)
+    before = sorted(tmp_path.iterdir())
+
+    refused = streamproc("send", study, panel, "--close")
+
+    assert (refused.code, refused.out) == (2, "")
+    period, way = says
+    why = "the file has no report of it, and --close would release it all the same"
+    assert refused.complaint == f"streamproc: {period}: {why}; {way} if that is meant\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_is_sent_and_closed_is_said_of_each_period_also_of_an_empty_one_that_was_asked_for(
+    tmp_path: Path, streamproc: Command
+) -> None:
+    study, panel = written(tmp_path, "ann,0,,1,", "bob,1,,1,")
+    sent, closed = "sent {} reports of period {} ({} missing)\n", "period {} closed\n"
+
+    ended = streamproc("send", study, panel, "--through", 3, "--close")
+    assert ended.code == 0
+    assert ended.out == "".join(
+        sent.format(count, period, 2 - count) + closed.format(period) for period, count in ((1, 2), (2, 0), (3, 2))
+    )
+    ended = streamproc("send", study, panel, "--period", 4, "--close")
+    assert (ended.code, ended.out) == (0, sent.format(0, 4, 2) + closed.format(4))
+
+
+def test_a_whole_file_is_sent_and_closed_though_nobody_reported_to_a_period_in_its_midst(
+    tmp_path: Path, streamproc: Command
+) -> None:
+    study, panel = written(tmp_path, "ann,0,,1,1", "bob,1,,1,")
+    assert streamproc("send", study, panel, "--close").out.endswith("period 4 closed\n")

@@ -13,7 +13,7 @@ from streamproc.errors import InvalidInput
 from streamproc.ports.files import read_panel
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
-from streamproc.service.closing import check_anybody, close_by_word, close_period, closed_so_far, until_released
+from streamproc.service.closing import Closing, check_anybody, close_by_word, close_period, closed_so_far, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.service.reporter import Reporter
 from streamproc.service.restoring import restore_state
@@ -30,8 +30,7 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     study = deployment.study
     if period > study.horizon:
         raise InvalidInput(f"--period {period}: the study has periods 1..{study.horizon}")
-    closed = run_once(deployment, close_by_word(deployment, Period(period)))
-    _say_closed(period, now=closed)
+    _say_closed(period, run_once(deployment, close_by_word(deployment, Period(period))))
     if wait:
         hint = f"period {period} is closed but not released yet: is a synthesizer running?"
         late = functools.partial(click.echo, hint, err=True)
@@ -80,13 +79,15 @@ def send(
                     click.echo(f"period {each} was closed before: these reports do not count", err=True)
                 elif closing:
                     await check_anybody(deployment, log, Period(each))
-                    _say_closed(each, now=await close_period(deployment, log, Period(each)))
+                    _say_closed(each, await close_period(deployment, log, Period(each)))
 
     run_once(deployment, work(), waits=True)
 
 
-def _say_closed(period: int, *, now: bool) -> None:
-    click.echo(f"period {period} closed" if now else f"period {period} was closed already")
+def _say_closed(period: int, closing: Closing) -> None:
+    click.echo(f"period {period} was closed already" if closing is Closing.ALREADY else f"period {period} closed")
+    if closing is Closing.SILENT:
+        click.echo(f"period {period}: no report has come since period {period - 1} was closed", err=True)
 
 
 def _check_none_to_come(panel: Histories) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from enum import Enum, auto
 
 from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.control import ControlFollower, append_cut, check_counts
@@ -17,11 +18,22 @@ from streamproc.service.patience import Patience
 from streamproc.service.public import PublicStudy
 
 
-async def close_by_word(deployment: Deployment, period: Period) -> bool:
-    """Close a period that is not released; whether this closed it. Refuses a first period that nobody reported to."""
+class Closing(Enum):
+    """What a word to close a period found."""
+
+    REPORTED = auto()
+    """Reports have come since the period before was closed, of whichever period; or it is the first."""
+    SILENT = auto()
+    """Nothing has come since. Its reports may all have been sent ahead."""
+    ALREADY = auto()
+    """It was closed before."""
+
+
+async def close_by_word(deployment: Deployment, period: Period) -> Closing:
+    """Close a period unless it is closed or released. Refuses a first period that nobody reported to."""
     async with deployment.connect() as log:
         if await _released(deployment, log) >= period:  # holds for a study that was purged too
-            return False
+            return Closing.ALREADY
         await deployment.check_begun(log)
         await set_up_topics(log, deployment.study)
         await check_anybody(deployment, log, period)
@@ -39,18 +51,19 @@ async def check_anybody(deployment: Deployment, log: Log, period: Period) -> Non
     raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
 
 
-async def close_period(deployment: Deployment, log: Log, period: Period) -> bool:
-    """Append the cut unless it is there; whether it was appended. Refuses one that is not the next."""
+async def close_period(deployment: Deployment, log: Log, period: Period) -> Closing:
+    """Append the cut unless it is there. Refuses one that is not the next."""
     async with _control(deployment, log) as control:
         closed = control.sequence.period
         if period <= closed:
-            return False
+            return Closing.ALREADY
         if period > closed + 1:
             raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
         await append_cut(log, deployment.study, period)
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
         check_counts(control, period)
-        return True
+        ends = [cut.ends for cut in control.sequence.cuts[:period]]
+        return Closing.SILENT if period > 1 and ends[-1] == ends[-2] else Closing.REPORTED
 
 
 async def closed_so_far(deployment: Deployment, log: Log) -> Period:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bad_input import PANEL_STUDY
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Ended
 
 HEADER = "individual,1,2,3,4"
 
@@ -75,6 +75,20 @@ def test_what_is_sent_and_closed_is_said_of_each_period_also_of_an_empty_one_tha
     )
     ended = streamproc("send", study, panel, "--period", 4, "--close")
     assert (ended.code, ended.out) == (0, sent.format(0, 4, 2) + closed.format(4))
+
+
+def test_who_closes_a_period_to_which_nothing_came_is_told_so(tmp_path: Path, streamproc: Command) -> None:
+    """It may have been sent ahead, so this refuses nothing."""
+    study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
+    remark = "period {}: no report has come since period {} was closed\n"
+
+    assert streamproc("send", study, panel, "--through", 2).code == 0
+    assert streamproc("close", study, "--period", 1) == Ended(0, "period 1 closed\n", "")
+    assert streamproc("close", study, "--period", 2) == Ended(0, "period 2 closed\n", remark.format(2, 1))
+    assert streamproc("close", study, "--period", 2) == Ended(0, "period 2 was closed already\n", "")
+    assert streamproc("send", study, panel, "--period", 3, "--close").complaint == ""
+    panel.write_text(panel.read_text().replace(",0,1\n", ",0,\n"))
+    assert streamproc("send", study, panel, "--period", 4, "--close").complaint == remark.format(4, 3)
 
 
 def test_a_whole_file_is_sent_and_closed_though_nobody_reported_to_a_period_in_its_midst(

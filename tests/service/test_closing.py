@@ -14,9 +14,10 @@ from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.log import Log, NotAllowed
 from streamproc.ports.simulated import Faults
 from streamproc.privacy.quantities import Period
-from streamproc.service.closing import close_by_word, closed_so_far, until_released
+from streamproc.service.closing import Closing, close_by_word, closed_so_far, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.service.reporter import Reporter
+from streamproc.wire.topics import Topics
 from tests.actor.runs import STUDY, begun, fed
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
@@ -44,8 +45,8 @@ def in_a_study(story: Callable[[StudyWorld, Steward], Coroutine[Any, Any, None]]
     in_virtual_time(told())
 
 
-async def report(world: StudyWorld) -> None:
-    await Reporter(world.log, STUDY).report("somebody", 1, STUDY.alphabet[0])
+async def report(world: StudyWorld, period: int = 1) -> None:
+    await Reporter(world.log, STUDY).report("somebody", period, STUDY.alphabet[0])
 
 
 def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
@@ -55,8 +56,7 @@ def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
             await close_by_word(steward, Period(1))
         assert world.snapshot() == before
         await report(world)
-        assert await close_by_word(steward, Period(1))
-        assert await close_by_word(steward, Period(2))  # without a report since
+        assert await close_by_word(steward, Period(1)) is Closing.REPORTED
 
     in_a_study(story)
 
@@ -64,13 +64,26 @@ def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
 def test_a_period_is_closed_once_and_in_its_turn() -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
         await report(world)
-        assert await close_by_word(steward, Period(1))
+        assert await close_by_word(steward, Period(1)) is Closing.REPORTED
         before = world.snapshot()
-        assert not await close_by_word(steward, Period(1))
+        assert await close_by_word(steward, Period(1)) is Closing.ALREADY
         with pytest.raises(InvalidInput, match="period 2 must be closed first"):
             await close_by_word(steward, Period(3))
         assert world.snapshot() == before
         assert await closed_so_far(steward, world.log) == 1
+
+    in_a_study(story)
+
+
+@pytest.mark.parametrize("partition", range(STUDY.broker.partitions))
+def test_who_closes_a_later_period_is_told_whether_anything_came_to_any_partition_since(partition: int) -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        await report(world, period=1)
+        await report(world, period=2)  # sent ahead: it belongs to period 2, but came before
+        assert await close_by_word(steward, Period(1)) is Closing.REPORTED
+        assert await close_by_word(steward, Period(2)) is Closing.SILENT
+        await world.log.append(Topics(STUDY.name).reports, partition, b"whatever it is")
+        assert await close_by_word(steward, Period(3)) is Closing.REPORTED
 
     in_a_study(story)
 

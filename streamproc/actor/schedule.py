@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
-from streamproc.ports.control import ControlFollower, append_cut, check_counts
+from streamproc.ports.control import ControlFollower, append_cut, check_anybody, check_counts
 from streamproc.ports.log import Log
 from streamproc.privacy.quantities import Period
 from streamproc.study import Schedule, Study
@@ -32,7 +32,8 @@ class Scheduler:
         try:
             await self._read_all(control)
             await self._check_beginning(control)
-            self._check_missed(control)
+            if self._check_missed(control):
+                await check_anybody(self._log, self._study, Period(control.sequence.period + 1))
         finally:
             await control.close()
 
@@ -75,6 +76,7 @@ class Scheduler:
             await self._read_all(control)
             return
         period = Period(control.sequence.period + 1)
+        await check_anybody(self._log, self._study, period)
         await append_cut(self._log, self._study, period)
         await self._read_all(control)
         check_counts(control, period)

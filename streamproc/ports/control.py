@@ -69,6 +69,17 @@ async def append_key(log: Log, study: Study) -> None:
         await log.append(topic, 0, Key(secrets.token_bytes(KEY_BYTES)).encode())
 
 
+async def check_anybody(log: Log, study: Study, period: Period) -> None:
+    """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
+    if period > 1 or study.population.roster is not None:
+        return
+    reports = Topics(study.name).reports
+    for partition in range(study.broker.partitions):
+        if await log.end_offset(reports, partition) > 0:
+            return
+    raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
+
+
 async def append_cut(log: Log, study: Study, period: Period) -> None:
     """Close `period` here and now: everything acknowledged before this call lies below the cut."""
     topics = Topics(study.name)

@@ -18,8 +18,11 @@ from tests.world.virtual_time import BEGINNING, in_virtual_time
 HOURLY = Schedule(start=BEGINNING, every=timedelta(hours=1), grace=timedelta(minutes=5))
 
 
-async def scheduled(schedule: Schedule = HOURLY) -> StudyWorld:
-    return await StudyWorld(replace(STUDY, schedule=schedule)).begin()
+async def scheduled(schedule: Schedule = HOURLY, *, reports: int = 1) -> StudyWorld:
+    world = await StudyWorld(replace(STUDY, schedule=schedule)).begin()
+    for _ in range(reports):
+        await world.log.append(world.topics.reports, 1, b"a report")
+    return world
 
 
 def scheduler(world: StudyWorld, *, catch_up: bool = False) -> Scheduler:
@@ -50,10 +53,9 @@ def test_each_period_is_closed_when_its_end_and_grace_have_passed_and_not_before
 
 def test_a_cut_says_where_the_partitions_end() -> None:
     async def run() -> None:
-        world = await scheduled()
-        await world.log.append(world.topics.reports, 1, b"a report")
+        world = await scheduled(reports=7)
         await scheduler(world).run()
-        assert [cut.ends for cut in world.cuts()] == [(0, 1)] * 3
+        assert [cut.ends for cut in world.cuts()] == [(0, 7)] * 3
 
     in_virtual_time(run())
 
@@ -80,6 +82,26 @@ def test_a_new_study_whose_first_cut_is_overdue_is_refused() -> None:
     in_virtual_time(run())
 
 
+@pytest.mark.parametrize("catch_up", [False, True])
+def test_a_first_period_that_nobody_reported_to_is_closed_once_somebody_has(catch_up: bool) -> None:
+    async def run() -> None:
+        world = await scheduled(reports=0)
+        with pytest.raises(Refused, match="holds no report, so closing period 1 would leave the study without people"):
+            await scheduler(world, catch_up=catch_up).run()
+        with pytest.raises(Refused, match="holds no report"):
+            await scheduler(world, catch_up=True).check()
+        assert closed(world) == []
+
+        await world.log.append(world.topics.ledger, 0, b"the study has begun")
+        await world.log.append(world.topics.reports, 0, b"a report")
+        running = asyncio.create_task(scheduler(world).run())
+        await world.clock.sleep(1)
+        assert closed(world) == [1]
+        running.cancel()
+
+    in_virtual_time(run())
+
+
 def test_a_first_cut_that_failed_is_made_up_for_when_the_schedule_is_run_again() -> None:
     async def run() -> None:
         world = await scheduled()
@@ -100,7 +122,6 @@ def test_a_cut_that_cannot_count_is_appended_once() -> None:
     async def run() -> None:
         world = await scheduled()
         reports = world.topics.reports
-        await world.log.append(reports, 1, b"a report")
         await world.close_period(1)
         settings = await world.log.settings_of(reports)
         await world.log.delete_topic(reports)

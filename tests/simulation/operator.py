@@ -65,7 +65,7 @@ class Operator:
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
         """Invariant 10: who was refused at the start has looked, at most fenced, and looked again."""
         # The clock jumped once it had started, or the disk is full for one that had something to publish.
-        later = refusal.startswith("schedule:") or "cannot be written" in refusal
+        later = refusal.startswith("schedule:") or "cannot be written" in refusal or "holds no report" in refusal
         if process.started or ("fence" in process.changed and later):
             return
         if set(process.changed) - {"fence"}:
@@ -86,7 +86,7 @@ class Operator:
         if refusal.startswith("schedule:"):
             world.journal.fault("catch-up", self.machine.name)
             self._catch_up = True
-        elif "fenced 3 times" in refusal or "another synthesizer is using it" in refusal:
+        elif "fenced 3 times" in refusal or "another synthesizer is using it" in refusal or "holds no report" in refusal:
             await asyncio.sleep(world.random.uniform(1.0, 5.0))
         elif any(words in refusal for words in MENDABLE):
             storage.capacity = None

@@ -88,6 +88,22 @@ def test_a_lost_disk_is_restored(new_place: NewPlace, perform: Perform, broker: 
     gatherer.done()
 
 
+def test_a_damaged_state_is_moved_away_and_restored_as_the_refusals_say(new_place: NewPlace, perform: Perform) -> None:
+    place = new_place("embedded", horizon=3)
+    panel, gatherer, synthesizer = started(place)
+    synthesizer.kill()
+    (place.state / "synthesizer.state").write_bytes(b"damaged")
+    refused = place.call("restore")
+    assert refused.code == 3
+    assert "holds a state already; if a synthesizer refuses it" in refused.complaint
+    assert "move the folder away, keep it, and restore again" in refused.complaint
+
+    perform(place, "old state", STATE=place.state)
+
+    finish(place, panel)
+    gatherer.done()
+
+
 def test_a_lost_checkpoint_is_counted_anew(new_place: NewPlace, perform: Perform) -> None:
     place = new_place("embedded")
     panel, gatherer, synthesizer = started(place)
@@ -145,4 +161,4 @@ def test_gatherers_come_and_go_during_a_study(new_place: NewPlace) -> None:
 
 
 def test_every_drill_is_performed_here() -> None:
-    assert set(DRILLS) == {"lost disk", "lost checkpoint", "move", "purge"}
+    assert set(DRILLS) == {"lost disk", "old state", "lost checkpoint", "move", "purge"}

@@ -31,8 +31,8 @@ async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
 async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: bool) -> Period:
     if disk.read(STATE_FILE) is not None:
         raise Refused(
-            f"state folder {deployment.state}: holds a state already; if a synthesizer refuses it and there is no newer copy "
-            "to put back, move the folder away, keep it, and restore again"
+            f"state folder {deployment.state}: holds a state already; if a synthesizer refuses it and there is no newer "
+            "copy to put back, move the folder away, keep it, and restore again"
         )
     async with deployment.connect() as log:
         mark = await deployment.fingerprint(log)

@@ -20,7 +20,12 @@ Result = TypeVar("Result")
 _OPTIONS = (
     study_argument,
     click.option("--broker", metavar="URL", help="Where the topics are: embedded:FOLDER or kafka://host:port,..."),
-    click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="The state folder."),
+    click.option(
+        "--state",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="The state folder, of gatherers and synthesizer on this machine together (default: NAME.state beside STUDY).",
+    ),
 )
 
 timeout_option = click.option(

@@ -1,13 +1,17 @@
-"""How an asynchronous command ends when several of its tasks fail together."""
+"""Where a deployed study keeps its state, and how a command ends when several of its tasks fail together."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from streamproc.cli.deployed import run_until_told
 from streamproc.errors import BrokerUnavailable, Refused
+from streamproc.service.deployment import Deployment
+from tests.bad_input import PANEL_STUDY
+from tests.cli.conftest import Command
 
 
 async def fails(*errors: Exception) -> None:
@@ -34,3 +38,12 @@ def test_what_is_none_of_our_errors_is_shown_as_it_is() -> None:
         run_until_told(fails(ValueError()))
 
     assert isinstance(raised.value.exceptions[0], ValueError)
+
+
+@pytest.mark.parametrize("command", ["run", "gather", "synthesize", "restore", "purge"])
+def test_the_help_says_where_the_state_is_unless_told_otherwise(tmp_path: Path, streamproc: Command, command: str) -> None:
+    study = tmp_path / "any.toml"
+    study.write_text(PANEL_STUDY)
+
+    assert Deployment.of(study, environ={}).state == study.parent / "small.state"
+    assert "(default: NAME.state beside STUDY)" in " ".join(streamproc(command, "--help").out.split())

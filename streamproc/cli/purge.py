@@ -7,6 +7,7 @@ import sys
 import click
 
 from streamproc.cli.deployed import on_deployment, run_once, timeout_option
+from streamproc.errors import InvalidInput
 from streamproc.service.deployment import Deployment
 from streamproc.service.purging import purge_study
 
@@ -20,8 +21,9 @@ def purge(deployment: Deployment, *, yes: bool) -> None:
 
     Run it on every machine that has a state folder of the study.
     """
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete everything private of study {deployment.study.name} for ever?", abort=True, err=True)
+    question = f"Delete everything private of study {deployment.study.name} for ever?"
+    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
+        raise InvalidInput("nothing deleted, as it was not confirmed")
     purged = run_once(deployment, purge_study(deployment), waits=True)
     gone = [*purged.topics, *([f"state folder {deployment.state}"] if purged.state else [])]
     click.echo(f"deleted {', '.join(gone)}" if gone else "nothing private was left")

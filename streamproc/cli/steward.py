@@ -13,7 +13,7 @@ from streamproc.errors import InvalidInput
 from streamproc.ports.files import read_panel
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
-from streamproc.service.closing import Closing, check_anybody, close_by_word, close_period, closed_so_far, until_released
+from streamproc.service.closing import Closing, close_by_word, close_period, closed_so_far, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.service.reporter import Reporter
 from streamproc.service.restoring import restore_state
@@ -78,7 +78,6 @@ def send(
                 if each <= closed:
                     click.echo(f"period {each} was closed before: these reports do not count", err=True)
                 elif closing:
-                    await check_anybody(deployment, log, Period(each))
                     _say_closed(each, await close_period(deployment, log, Period(each)))
 
     run_once(deployment, work(), waits=True)

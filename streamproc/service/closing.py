@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 
-from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.control import ControlFollower, append_cut, check_counts
+from streamproc.errors import InvalidInput
+from streamproc.ports.control import ControlFollower, append_cut, check_anybody, check_counts
 from streamproc.ports.log import Log, LogUnavailable, NotAllowed
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
@@ -30,35 +30,24 @@ class Closing(Enum):
 
 
 async def close_by_word(deployment: Deployment, period: Period) -> Closing:
-    """Close a period unless it is closed or released. Refuses a first period that nobody reported to."""
+    """Close a period unless it is closed or released."""
     async with deployment.connect() as log:
         if await _released(deployment, log) >= period:  # holds for a study that was purged too
             return Closing.ALREADY
         await deployment.check_begun(log)
         await set_up_topics(log, deployment.study)
-        await check_anybody(deployment, log, period)
         return await close_period(deployment, log, period)
 
 
-async def check_anybody(deployment: Deployment, log: Log, period: Period) -> None:
-    """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
-    if period > 1 or deployment.study.population.roster is not None:
-        return
-    reports = deployment.topics.reports
-    for partition in range(deployment.study.broker.partitions):
-        if await log.end_offset(reports, partition) > 0:
-            return
-    raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
-
-
 async def close_period(deployment: Deployment, log: Log, period: Period) -> Closing:
-    """Append the cut unless it is there. Refuses one that is not the next."""
+    """Append the cut unless it is there. Refuses one that is not the next, and a first one that nobody reported to."""
     async with _control(deployment, log) as control:
         closed = control.sequence.period
         if period <= closed:
             return Closing.ALREADY
         if period > closed + 1:
             raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
+        await check_anybody(log, deployment.study, period)
         await append_cut(log, deployment.study, period)
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
         check_counts(control, period)

@@ -20,9 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many of them at a time")
     parser.add_argument("--trace", action="store_true", help="show every call and fault, also of runs that went well")
     chosen = parser.parse_args(arguments)
+    if chosen.seeds < 1:
+        parser.error(f"--seeds {chosen.seeds}: expected 1 or more")
     seeds = range(chosen.first_seed, chosen.first_seed + chosen.seeds)
     if chosen.trace:
-        return _report((seed, run_seed(seed, trace=True)) for seed in seeds) if seeds else 0
+        return _report((seed, run_seed(seed, trace=True)) for seed in seeds)
     if chosen.processes == 1 or len(seeds) == 1:
         return _report((seed, run_seed(seed)) for seed in seeds)
     with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:

@@ -1,0 +1,48 @@
+"""What the pages say of `make` holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import __main__ as simulate
+from tests.simulation import crashes
+
+ROOT = Path(__file__).parents[1]
+RELIABILITY = (ROOT / "docs" / "reliability.md").read_text()
+
+
+def would_run(*arguments: str) -> list[str]:
+    """The last command that `make ARGUMENTS...` comes to, whatever `make` runs these tests."""
+    environ = {name: value for name, value in os.environ.items() if name not in {"ARGS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
+    ended = subprocess.run(["make", "-n", *arguments], cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
+    return shlex.split(ended.stdout.splitlines()[-1])
+
+
+def test_a_simulation_of_no_seed_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--seeds", "0"], ["--seeds", "-1", "--trace"]):
+        with pytest.raises(SystemExit) as ended:
+            simulate.main(arguments)
+        assert ended.value.code == 2
+        assert f"--seeds {arguments[1]}: expected 1 or more" in capsys.readouterr().err
+
+
+def test_one_seed_and_two_crashes_are_repeated_as_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (one_seed,) = re.findall(r"`make (simulate SEEDS=1 [^`]*)`", RELIABILITY)
+    _, _, module, *seed = would_run(*shlex.split(one_seed.replace("N", "5")))
+    assert module == "tests.simulation"
+    assert simulate.main(seed) == 0
+    *trace, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("1 seeds, ")
+    assert len(trace) > 100
+
+    (two_crashes,) = re.findall(r"`make (crashes [^`]*)`", RELIABILITY)
+    _, _, module, *moments = would_run(*shlex.split(two_crashes))
+    assert module == "tests.simulation.crashes"
+    assert crashes.main(moments) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 crashes, 0 violations"

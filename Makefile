@@ -29,7 +29,7 @@ run: .venv/installed ## stream a study of simulated people, and see what comes o
 
 .PHONY: test
 test: .venv/installed ## run the tests that are quick, and print the branch coverage
-	$(PY) -m pytest --cov --cov-branch --cov-report=term $(SHARED) -m "not slow" $(ARGS)
+	$(PY) -m pytest $(if $(ARGS),,--cov --cov-branch --cov-report=term) $(SHARED) -m "not slow" $(ARGS)
 
 .PHONY: test-all
 test-all: .venv/installed ## run every test, slow ones too

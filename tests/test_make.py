@@ -46,3 +46,11 @@ def test_one_seed_and_two_crashes_are_repeated_as_the_page_says(capsys: pytest.C
     assert module == "tests.simulation.crashes"
     assert crashes.main(moments) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "2 crashes, 0 violations"
+
+
+def test_coverage_is_of_all_quick_tests_or_not_shown() -> None:
+    everything = would_run("test")
+    assert everything[-2:] == ["-m", "not slow"]
+    assert {"--cov", "--cov-branch", "--cov-report=term"} < set(everything)
+    one = would_run("test", "ARGS=tests/test_make.py")
+    assert one == [*(word for word in everything if not word.startswith("--cov")), "tests/test_make.py"]

@@ -14,7 +14,12 @@ from streamproc.synth.rounding import rounding_variance
 
 def quantile(level: float) -> float:
     """Half-width in standard errors of a two-sided normal interval of this level: 1.96 for 0.95."""
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return _half_width((1 - level) / 2)
+
+
+def _half_width(tail: float) -> float:
+    # From the lower tail: near 1, the chance of all but the upper one is rounded to 1, whose quantile is infinite.
+    return -NormalDist().inv_cdf(tail)
 
 
 def noise_variance(mechanism: WindowMechanism, weights: FloatArray) -> float:
@@ -71,4 +76,4 @@ def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, le
     lags = range(period - b + 1)
     noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
     widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
-    return float(NormalDist().inv_cdf(1 - (1 - level) / 2 / (b * len(lags))) * widest + 0.5)
+    return float(_half_width((1 - level) / 2 / (b * len(lags))) * widest + 0.5)

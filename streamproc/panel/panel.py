@@ -10,6 +10,7 @@ import numpy as np
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel.accuracy import quantile, ratchet_halfwidth, window_stderr
+from streamproc.panel.checks import chance, check_is, integer, seen
 from streamproc.panel.query import AtLeast, LastSymbols, Query
 from streamproc.privacy.quantities import FloatArray, IntArray, Period
 from streamproc.study import bin_labels
@@ -98,8 +99,8 @@ class Panel:
 
     def fraction(self, query: Query, period: int | None = None, *, level: float = 0.95) -> Answer:
         """The estimated share of real people for whom `query` holds at `period` (default: the last)."""
-        if not 0 < level < 1:
-            raise UnsupportedQuery(f"{query.name}: a confidence level lies between 0 and 1, got {level}")
+        check_is("a question", query, (LastSymbols, AtLeast), "made by exactly, count_of, in_a_row, LastSymbols or AtLeast")
+        level = chance(f"{query.name}: a confidence level", level)
         at = self._released(period)
         if isinstance(self.contract, WindowContract):
             if not isinstance(query, LastSymbols):
@@ -166,10 +167,11 @@ class Panel:
         return estimates(contract.mechanism, tuple(by_weight), at)
 
     def _released(self, period: int | None) -> Period:
-        at = self.period if period is None else period
+        at = self.period if period is None else integer(f"release {self.contract.name}: period", period)
         if not 1 <= at <= self.period:
             have = f"periods 1..{self.period} are" if self.period else "nothing is"
-            raise UnsupportedQuery(f"release {self.contract.name}: period {at} was asked for, but {have} released so far")
+            asked = f"release {self.contract.name}: period {seen(at)} was asked for"
+            raise UnsupportedQuery(f"{asked}, but {have} released so far")
         return Period(at)
 
 

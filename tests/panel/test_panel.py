@@ -237,7 +237,6 @@ EMPTY = Panel(WINDOW.contract)
         (CUMULATIVE, AtLeast(1), -1, "period -1 was asked for"),
         (EMPTY, exactly("1"), None, "period 0 was asked for, but nothing is released so far"),
         (WINDOW, exactly("1", "1"), 1, "needs 2 periods, but period 1 comes before that"),
-        (CUMULATIVE, AtLeast(0), 4, "atleast:0: b must lie between 1 and the horizon 5"),
         (CUMULATIVE, AtLeast(6), 4, "atleast:6: b must lie between 1 and the horizon 5"),
     ],
 )

@@ -66,8 +66,6 @@ def test_names_say_what_is_asked() -> None:
             r"looks back over 4 periods, .* release w .* k = 3; .* mean nothing",
         ),
         (exactly("a", "a"), 1, "needs 2 periods, but period 1 comes before that"),
-        (exactly(), 3, "a window has at least one symbol, got width 0"),
-        (LastSymbols("odd", -1, lambda window: True), 3, "got width -1"),
         (exactly("a", "d"), 3, "last:ad: 'd' is no symbol of release w, whose are a, b, c"),
         (count_of(["poor"], at_least=1, of=2), 3, "'poor' is no symbol"),
         (in_a_row("ax", length=1, of=2), 3, "'x' is no symbol"),
@@ -77,8 +75,3 @@ def test_what_no_bin_can_tell_is_refused_with_the_reason(query: LastSymbols, per
     with pytest.raises(UnsupportedQuery, match=reason) as caught:
         query.weights(CONTRACT, period)
     assert "\n" not in str(caught.value)
-
-
-def test_a_symbol_that_is_no_text_is_refused_in_one_line() -> None:
-    with pytest.raises(UnsupportedQuery, match="symbols are text"):
-        count_of([1], at_least=1, of=2)  # type: ignore[list-item]

@@ -205,8 +205,10 @@ def test_a_pipe_that_is_closed_ends_everything_that_prints(study: Path, argument
 def _nobody_reads() -> Iterator[int]:
     read, write = os.pipe()
     os.close(read)
-    yield write
-    os.close(write)
+    try:
+        yield write
+    finally:
+        os.close(write)
 
 
 def test_standard_output_that_is_full_or_closed_is_no_bug(study: Path) -> None:

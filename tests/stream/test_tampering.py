@@ -139,3 +139,20 @@ def test_tampering_is_found_out(honest: Place, tmp_path: Path, what: str) -> Non
     assert verified.out == ""
     assert finding in verified.complaint
     assert len(verified.complaint.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [["watch"], ["pull", "--out", "pulled"]], ids=["watch", "pull"])
+def test_a_changed_column_is_found_by_whoever_reads_it(
+    honest: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    place = Place(tmp_path / "copy", honest.url, honest.recipe, honest.programs)
+    shutil.copytree(honest.folder, place.folder)
+    monkeypatch.chdir(tmp_path)
+    tamper, finding = TAMPERING["a flipped row"]
+
+    tamper(place)
+
+    ended = place.call(*command)
+    assert ended.code == 4
+    assert finding in ended.complaint
+    assert not (tmp_path / "pulled" / "ever.csv").exists()

@@ -46,7 +46,7 @@ async def close_period(deployment: Deployment, log: Log, period: Period) -> Clos
         if period <= closed:
             return Closing.ALREADY
         if period > closed + 1:
-            raise InvalidInput(f"--period {period}: period {closed + 1} must be closed first")
+            raise InvalidInput(f"period {period}: period {closed + 1} must be closed first")
         await check_anybody(log, deployment.study, period)
         await append_cut(log, deployment.study, period)
         await control.catch_up(await log.stable_offset(deployment.topics.control, 0))

@@ -67,7 +67,7 @@ def test_a_period_is_closed_once_and_in_its_turn() -> None:
         assert await close_by_word(steward, Period(1)) is Closing.REPORTED
         before = world.snapshot()
         assert await close_by_word(steward, Period(1)) is Closing.ALREADY
-        with pytest.raises(InvalidInput, match="period 2 must be closed first"):
+        with pytest.raises(InvalidInput, match="^period 3: period 2 must be closed first"):
             await close_by_word(steward, Period(3))
         assert world.snapshot() == before
         assert await closed_so_far(steward, world.log) == 1

@@ -74,7 +74,7 @@ def test_send_and_close_work_with_no_process_up(fresh: Place) -> None:
     assert fresh.ends() == [tuple(map(len, partitions))]
     too_early = fresh.call("close", "--period", 3)
     assert too_early.code == 2
-    assert too_early.complaint == "streamproc: --period 3: period 2 must be closed first\n"
+    assert too_early.complaint == "streamproc: period 3: period 2 must be closed first\n"
     beyond = fresh.call("close", "--period", 5)
     assert beyond.code == 2
     assert beyond.complaint == "streamproc: --period 5: the study has periods 1..4\n"

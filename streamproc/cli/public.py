@@ -23,10 +23,12 @@ from streamproc.ports.results import results_folder, write_json
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
+from streamproc.service.ledger_document import period_to_dict
 from streamproc.service.public import PublicStudy
 from streamproc.service.subscribe import Published, subscribe
 from streamproc.synth.contract import WindowContract, release_budgets
 from streamproc.wire.chain import VerifiedLedger
+from streamproc.wire.ledger import PeriodRecord
 
 
 async def _public(deployment: Deployment) -> PublicStudy:
@@ -211,27 +213,15 @@ def ledger_to_dict(ledger: VerifiedLedger | None, n: int | None) -> dict[str, An
         "insecure": ledger.study.insecure,
         "n": n,
         "head": ledger.head.hex(),
-        "periods": [
-            {
-                "period": record.period,
-                "rho_spent": record.rho_spent,
-                "previous": record.previous.hex(),
-                "abandoned": [digest.hex() for digest in record.abandoned],
-                "releases": {
-                    name: {
-                        "rho": entry.rho,
-                        "rho_spent": entry.rho_spent,
-                        "clamped": entry.clamped,
-                        "n_star": entry.n_star,
-                        "columns": {str(period): digest.hex() for period, digest in entry.columns},
-                        "measurements": ledger.measurements[name, record.period].tolist(),
-                    }
-                    for name, entry in record.releases.items()
-                },
-            }
-            for record in ledger.periods
-        ],
+        "periods": [_with_measurements(ledger, record) for record in ledger.periods],
     }
+
+
+def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord) -> dict[str, Any]:
+    found = period_to_dict(record)
+    for name, entry in found["releases"].items():
+        entry["measurements"] = ledger.measurements[name, record.period].tolist()
+    return found
 
 
 @click.command()

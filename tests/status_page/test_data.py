@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,25 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
         for key in ("n_star", "rho", "rho_spent", "clamped"):
             assert release[key] == beside[key], (release["name"], key)
     assert (found["state"], found["broker"]) == ("running", "embedded")
+
+
+@pytest.fixture
+def pulled(half_way: ShownStudy, tmp_path: Path) -> dict[str, Any]:
+    """The ledger as `pull` writes it."""
+    half_way.place.do("pull", "--out", tmp_path)
+    return dict(json.loads((tmp_path / "ledger.json").read_text()))
+
+
+async def test_the_ledger_says_what_the_file_that_is_pulled_says(half_way: ShownStudy, pulled: dict[str, Any]) -> None:
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await all_of(asking)
+        newest_first = (await asking.plain("/api/v1/ledger"))["periods"]
+    digests = [period.pop("digest") for period in newest_first]
+    assert digests == [pulled["head"], *(period["previous"] for period in newest_first[:-1])]
+    for period in pulled["periods"]:
+        for entry in period["releases"].values():
+            del entry["measurements"]
+    assert newest_first[::-1] == pulled["periods"]
 
 
 def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from streamproc.panel.packing import bits_for
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.service.ledger_document import period_to_dict
 from streamproc.service.status_page.follower import Shown
 from streamproc.service.status_page.history import History
 from streamproc.service.status_page.questions import examples, labels, question
@@ -159,22 +160,7 @@ def chain(ledger: VerifiedLedger | None, before: int | None, limit: int) -> dict
         "fingerprint": ledger.study.fingerprint.hex(),
         "total": len(records),
         "periods": [
-            {
-                "period": record.period,
-                "digest": digests[record.period].hex(),
-                "previous": record.previous.hex(),
-                "rho_spent": record.rho_spent,
-                "abandoned": [digest.hex() for digest in record.abandoned],
-                "releases": {
-                    name: {
-                        "rho": entry.rho,
-                        "rho_spent": entry.rho_spent,
-                        "clamped": entry.clamped,
-                        "columns": {str(period): digest.hex() for period, digest in entry.columns},
-                    }
-                    for name, entry in record.releases.items()
-                },
-            }
+            period_to_dict(record) | {"digest": digests[record.period].hex()}
             for record in (records[period - 1] for period in chosen)
         ],
     }

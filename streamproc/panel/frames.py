@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import InvalidInput
+from streamproc.panel.checks import seen
 from streamproc.panel.metadata import Metadata, metadata_from_text, metadata_text
 from streamproc.panel.panel import Panel
 from streamproc.privacy.quantities import IntArray
@@ -46,6 +47,9 @@ def panel_to_arrow(panel: Panel) -> pa.Table:
 def panel_from_arrow(table: pa.Table, contract: Contract | None = None) -> Panel:
     """The panel in `table`. Without the metadata that `panel_to_arrow` writes, the release's contract must be given."""
     arrow = _extra("pyarrow")
+    _check_table(table, arrow.Table)
+    if contract is not None:
+        _check_contract(contract)
     carried = (table.schema.metadata or {}).get(METADATA_KEY)
     metadata = _agreed(None if carried is None else metadata_from_text(carried), contract)
     _check_names(table.column_names)
@@ -75,12 +79,14 @@ def panel_from_pandas(
 ) -> Panel:
     """The panel in `frame`; without its measurements, intervals of a cumulative release are wider."""
     pandas = _extra("pandas")
+    _check_table(frame, pandas.DataFrame)
+    _check_contract(contract)
     _check_names([str(name) for name in frame.columns])
     numbers = frame.iloc[:, 0]
     _check_numbers(numbers.to_numpy() if pandas.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans else None)
     alphabet = pandas.Index(contract.alphabet)
     columns = [_pandas_codes(pandas, frame.iloc[:, place], alphabet, place) for place in range(1, frame.shape[1])]
-    return Metadata(contract, measurements).panel_of(columns)
+    return Metadata(contract, _measured(measurements)).panel_of(columns)
 
 
 def check_arrow() -> None:
@@ -93,6 +99,31 @@ def _extra(name: str) -> Any:
         return import_module(name)
     except ImportError:
         raise InvalidInput(f"this needs {name}: pip install streamproc[frames]") from None
+
+
+def _check_table(table: object, kind: type) -> None:
+    if not isinstance(table, kind):
+        raise InvalidInput(f"expected a {kind.__name__} of {kind.__module__.partition('.')[0]}, got {seen(table)}")
+
+
+def _check_contract(contract: object) -> None:
+    if not isinstance(contract, Contract):
+        raise InvalidInput(f"expected the release's contract, as streamproc.contracts makes it, got {seen(contract)}")
+
+
+def _measured(measurements: Any) -> tuple[list[IntArray], ...] | None:
+    """What a caller says was measured, as a Panel has it."""
+    try:
+        return None if measurements is None else tuple([_integers(rows) for rows in period] for period in measurements)
+    except (TypeError, ValueError):
+        raise InvalidInput("measurements: expected those of a Panel, arrays of integers for each period") from None
+
+
+def _integers(rows: Any) -> IntArray:
+    found = np.asarray(rows)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError
+    return found.astype(np.int64)
 
 
 def _agreed(metadata: Metadata | None, contract: Contract | None) -> Metadata:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamproc.errors import UnsupportedQuery
+from streamproc.errors import InvalidInput, UnsupportedQuery
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, count_of, exactly, in_a_row
 from streamproc.study import CumulativeRelease, WindowRelease
 from tests.panel.released import released
@@ -66,7 +66,7 @@ BAD: list[tuple[Ask, dict[str, Any] | tuple[Any, ...], str]] = [
     (exactly, ("0\n1",), r"symbols are text, .* got '0\\n1'"),
     (poor, {"symbols": [1]}, "count_of: symbols are text, as in the study's alphabet, got 1"),
     (poor, {"symbols": [["1"]]}, "symbols are text, .* got a value of type list"),
-    (poor, {"symbols": range(10**12)}, "symbols are text, .* got 0"),
+    (poor, {"symbols": range(3)}, "symbols are text, .* got 0"),
     (poor, {"symbols": b"1"}, "symbols are text, .* got 49"),
     (poor, {"symbols": None}, "count_of: expected a list of symbols, got nothing"),
     (poor, {"symbols": 1}, "count_of: expected a list of symbols, got 1"),
@@ -216,6 +216,17 @@ ANYTHING = st.recursive(
 )
 """Values of Python and NumPy, among them those that a question takes, and functions that return any of them."""
 
+TABLE, FRAME = CUMULATIVE.to_arrow(), CUMULATIVE.to_pandas()
+
+
+def from_arrow(table: Any = TABLE, contract: Any = None) -> Panel:
+    return Panel.from_arrow(table, contract)
+
+
+def from_pandas(frame: Any = FRAME, contract: Any = CUMULATIVE.contract, measurements: Any = None) -> Panel:
+    return Panel.from_pandas(frame, contract, measurements)
+
+
 QUESTIONS: dict[Ask, list[str]] = {
     poor: ["symbols", "at_least", "of"],
     poor_in_a_row: ["symbols", "length", "of"],
@@ -230,6 +241,10 @@ METHODS: dict[Ask, list[str]] = {
     CUMULATIVE.counts: ["period"],
     CUMULATIVE.bins: ["period"],
     weights: ["contract", "period"],
+}
+TABLES: dict[Ask, list[str]] = {
+    from_arrow: ["table", "contract"],
+    from_pandas: ["frame", "contract", "measurements"],
 }
 
 
@@ -275,3 +290,15 @@ def test_any_value_in_any_method_that_asks_is_answered_or_refused(data: st.DataO
     found = answered(ask, **named)
     if isinstance(found, Answer):
         check_answer(found)
+
+
+@given(st.data())
+def test_any_value_in_place_of_a_table_is_taken_or_refused(data: st.DataObject) -> None:
+    make = data.draw(st.sampled_from(list(TABLES)))
+    named = {name: data.draw(ANYTHING) for name in data.draw(st.sets(st.sampled_from(TABLES[make]), min_size=1))}
+    try:
+        panel = make(**named)
+    except InvalidInput as refused:
+        assert "\n" not in str(refused)
+    else:
+        check_answer(panel.fraction(TWICE))

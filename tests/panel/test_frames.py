@@ -87,6 +87,50 @@ def test_a_table_without_metadata_needs_a_contract(window: Panel) -> None:
     assert_same_columns(Panel.from_arrow(bare, window.contract), window)
 
 
+ANY: Any = Panel
+"""To be given what types forbid."""
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (lambda panel: Panel.from_arrow("ever.parquet"), "expected a Table of pyarrow, got 'ever.parquet'"),
+        (lambda panel: Panel.from_arrow(panel.to_pandas()), "expected a Table of pyarrow, got a value of type DataFrame"),
+        (lambda panel: ANY.from_arrow(panel.to_arrow(), "ever"), "expected the release's contract, .* got 'ever'"),
+        (lambda panel: ANY.from_pandas(None, panel.contract), "expected a DataFrame of pandas, got nothing"),
+        (
+            lambda panel: Panel.from_pandas(panel.to_arrow(), panel.contract),
+            "DataFrame of pandas, got a value of type Table",
+        ),
+        (lambda panel: ANY.from_pandas(panel.to_pandas(), None), "expected the release's contract, .* got nothing"),
+        (lambda panel: with_measurements(panel, 5), "measurements: expected those of a Panel, arrays of integers"),
+        (lambda panel: with_measurements(panel, [[0.5]]), "measurements: expected those of a Panel"),
+        (lambda panel: with_measurements(panel, [["x"]]), "measurements: expected those of a Panel"),
+        (lambda panel: with_measurements(panel, [[[None]]]), "measurements: expected those of a Panel"),
+        (lambda panel: with_measurements(panel, [[[[1], [2]]]]), "measurements: expected those of a Panel"),
+        (lambda panel: with_measurements(panel, [[[1, [2]]]]), "measurements: expected those of a Panel"),
+        (lambda panel: with_measurements(panel, [[[1]]]), "the measurements are not those of 4 periods of release ever"),
+    ],
+)
+def test_what_is_no_table_no_contract_and_no_measurements_is_refused_in_one_line(
+    cumulative: Panel, made: Callable[[Panel], Panel], reason: str
+) -> None:
+    with pytest.raises(InvalidInput, match=reason) as refused:
+        made(cumulative)
+    assert "\n" not in str(refused.value)
+
+
+def with_measurements(panel: Panel, measurements: Any) -> Panel:
+    return Panel.from_pandas(panel.to_pandas(), panel.contract, measurements)
+
+
+def test_measurements_may_be_given_as_lists(cumulative: Panel) -> None:
+    assert cumulative.measurements is not None
+    lists = [[rows.tolist() for rows in period] for period in cumulative.measurements]
+
+    assert_same(Panel.from_arrow(with_measurements(cumulative, lists).to_arrow()), cumulative)
+
+
 @pytest.mark.parametrize("missing", ["pandas", "pyarrow"])
 def test_without_the_extra_one_line_says_what_to_install(
     window: Panel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str

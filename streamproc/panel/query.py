@@ -93,10 +93,10 @@ def exactly(*symbols: str) -> LastSymbols:
 
 
 def count_of(symbols: Collection[str], *, at_least: int, of: int) -> LastSymbols:
-    """At least so many of the last `of` symbols are among `symbols`: from 1 to all of them."""
+    """At least so many of the last `of` symbols are among `symbols`: from 0, which everybody has, to all of them."""
     wanted = _wanted("count_of", symbols)
     of = whole("count_of: of", of, 1, MAX_HORIZON)
-    at_least = whole("count_of: at_least", at_least, 1, of)
+    at_least = whole("count_of: at_least", at_least, 0, of)
     name = f"{_listed(wanted)} in at least {at_least} of the last {of}"
     return LastSymbols(name, of, lambda window: sum(symbol in wanted for symbol in window) >= at_least, wanted)
 

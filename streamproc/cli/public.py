@@ -233,8 +233,11 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     public = run_once(deployment, _public(deployment), waits=True)
     public.check_complete()
     columns = sum(len(public.columns(release.name)) for release in deployment.study.releases)
-    found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns}
+    head = public.ledger.head.hex() if public.ledger else None
+    found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns, "head": head}
     said = (
-        f"{public.period} periods, {columns} columns verified" if public.ledger else "has no ledger yet: nothing to verify"
+        f"{public.period} periods, {columns} columns verified, head {head}"
+        if head
+        else "has no ledger yet: nothing to verify"
     )
     click.echo(json.dumps(found) if as_json else f"{deployment.study.name}: {said}")

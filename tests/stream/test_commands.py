@@ -56,7 +56,8 @@ def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created
     assert (status["watermark"], status["released"], status["rho_spent"], status["epsilon_spent"]) == (0, 0, 0, 0)
     assert status["releases"]["recent"] == {"n_star": None, "n_pad": None, "rho": 0.25, "rho_spent": 0, "clamped": 0}
     assert "0 of 4 periods" in fresh.do("status").out
-    assert json.loads(fresh.do("verify", "--json").out)["columns"] == 0
+    verified = json.loads(fresh.do("verify", "--json").out)
+    assert (verified["columns"], verified["head"]) == (0, None)
     fresh.do("pull", "--out", fresh.folder / "out")
     assert json.loads((fresh.folder / "out" / "ledger.json").read_text()) == {"study": None, "periods": []}
     assert "kafka-acls" in fresh.do("init", "--print").out
@@ -199,8 +200,14 @@ def symbols(value: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return np.unpackbits(np.frombuffer(column["data"], dtype=np.uint8))[: column["rows"]]
 
 
-def test_verify_counts_what_it_verified(finished: Place) -> None:
-    assert finished.do("verify").out == f"{finished.recipe.name}: 4 periods, 8 columns verified\n"
+def test_verify_says_what_it_verified_and_where_the_chain_ends(finished: Place, tmp_path: Path) -> None:
+    """As the analyst's page says: two who see the same head have the same ledger."""
+    finished.do("pull", "--out", tmp_path / "out")
+    head = json.loads((tmp_path / "out" / "ledger.json").read_text())["head"]
+
+    assert finished.do("verify").out == f"{finished.recipe.name}: 4 periods, 8 columns verified, head {head}\n"
+    verified = {"study": finished.recipe.name, "verified": True, "periods": 4, "columns": 8, "head": head}
+    assert json.loads(finished.do("verify", "--json").out) == verified
 
 
 def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(finished: Place, tmp_path: Path) -> None:

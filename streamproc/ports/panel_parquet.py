@@ -31,13 +31,20 @@ def _pyarrow(path: Path) -> Any:
 def read_table(path: Path, file: BinaryIO) -> Any:
     """The Arrow table in `file`."""
     with _understood(path) as pa:
-        return _opened(pa, file).read()
+        return _checked(_opened(pa, file).read(use_threads=False))
+
+
+def _checked(data: Any) -> Any:
+    """A table or batch that holds together: Arrow believes a damaged file's indices and offsets, and may read beyond them."""
+    data.validate(full=True)
+    return data
 
 
 def _opened(pa: Any, file: BinaryIO) -> Any:
+    """To be read without threads: when a damaged file fails in one, others go on with memory that is no longer there."""
     # A release's metadata holds every measurement of a study, which can take more than Parquet readers expect.
     limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
-    return pa.parquet.ParquetFile(file, **limits)
+    return pa.parquet.ParquetFile(file, pre_buffer=False, **limits)
 
 
 @contextmanager
@@ -90,8 +97,8 @@ def _until_repeated(path: Path, parquet: Any) -> Any:
     """
     batches, seen, rows = [], set[str | None](), 0
     with _understood(path) as pa:
-        for batch in parquet.iter_batches(_ROWS_AT_ONCE):
-            batches.append(batch)
+        for batch in parquet.iter_batches(_ROWS_AT_ONCE, use_threads=False):
+            batches.append(_checked(batch))
             rows += batch.num_rows
             seen.update(_strings(pa, path, pa.Table.from_batches([batch]), 0).to_pylist())
             if len(seen) < rows:

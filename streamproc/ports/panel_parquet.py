@@ -35,7 +35,7 @@ def read_table(path: Path, file: BinaryIO) -> Any:
 
 
 def _checked(data: Any) -> Any:
-    """A table or batch that holds together: Arrow believes a damaged file's indices and offsets, and may read beyond them."""
+    """A table or batch that holds together: Arrow believes a damaged file's indices and offsets, and reads beyond them."""
     data.validate(full=True)
     return data
 

@@ -53,10 +53,8 @@ def _understood(path: Path) -> Iterator[Any]:
     pa = _pyarrow(path)
     try:
         yield pa
-    except UnicodeDecodeError:
-        refuse(path, "column 1: expected text in UTF-8")
-    except (pa.ArrowException, OSError, ValueError):
-        refuse(path, "expected a whole Parquet file")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        refuse(path, "expected text in UTF-8" if "UTF8" in str(error) else "expected a whole Parquet file")
 
 
 def write_table(path: Path, file: BinaryIO, table: Any) -> None:

@@ -187,13 +187,11 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     public = run_once(deployment, _public(deployment), waits=True)
     results_folder(folder, [release.name for release in deployment.study.releases], ())
     for release in deployment.study.releases:
-        panel, as_parquet = public.panel(release.name), folder / f"{release.name}.parquet"
-        if not parquet:
-            as_parquet.unlink(missing_ok=True)  # of an earlier pull: it would be taken for this one's
+        panel = public.panel(release.name)
         if panel is not None:
             save_panel(panel, folder / f"{release.name}.csv")
             if parquet:
-                save_panel(panel, as_parquet)
+                save_panel(panel, folder / f"{release.name}.parquet")
     write_json(folder / "ledger.json", ledger_to_dict(public.ledger, _people(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
 

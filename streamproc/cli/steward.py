@@ -61,7 +61,7 @@ def send(
         raise InvalidInput(f"--{'period' if period else 'through'} {last}: the study has periods 1..{study.horizon}")
     panel = read_panel(panel_path, study)
     if closing and period is None and through is None:
-        _check_none_to_come(panel)
+        last = _last_reported(panel)
     absent = int((panel.symbols[:, 0] == MISSING).sum())
     if absent and study.population.roster is None:
         click.echo(f"{absent} people have no report in period 1: without a roster they are not in the study", err=True)
@@ -89,15 +89,17 @@ def _say_closed(period: int, closing: Closing) -> None:
         click.echo(f"period {period}: no report has come since period {period - 1} was closed", err=True)
 
 
-def _check_none_to_come(panel: Histories) -> None:
-    """Refuse to close all periods of a file whose last ones are empty: a release of them cannot be taken back."""
+def _last_reported(panel: Histories) -> int:
+    """Periods after it are to come; closed with the others they would be released, which cannot be taken back."""
     reported = (panel.symbols != MISSING).any(axis=0).nonzero()[0]
     last = int(reported[-1]) + 1 if len(reported) else 0
     if last < panel.periods:
-        raise InvalidInput(
-            f"period {last + 1}: the file has no report of it, and --close would release it all the same; give "
-            f"{f'--through {last}, or ' if last else ''}--through {panel.periods} if that is meant"
+        click.echo(
+            f"period {last + 1}: neither sent nor closed, nor any later one, as the file has no report of them; "
+            f"--through {panel.periods} would close all",
+            err=True,
         )
+    return last
 
 
 async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histories, period: int, *, packed: bool) -> int:

@@ -123,7 +123,7 @@ def _integers(rows: Any) -> IntArray:
     found = np.asarray(rows)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise ValueError
-    return found.astype(np.int64)
+    return found.astype(np.int64, casting="safe" if found.size else "unsafe")
 
 
 def _agreed(metadata: Metadata | None, contract: Contract | None) -> Metadata:

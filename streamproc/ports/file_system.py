@@ -108,15 +108,13 @@ class FileSystem(Protocol):
 def sync_found(files: FileSystem, folder: Path) -> None:
     """Sync a folder in which something was found: whoever made that may have died before it was on the disk.
 
-    Nobody who runs as we do made anything in a folder that we may not change; and where a folder cannot be synced at all,
-    there is nothing to be done.
+    Where a folder cannot be synced at all, or not by us, who may not change it either, there is nothing to be done.
     """
-    if files.may_change(folder):
-        try:
-            files.sync_folder(folder)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
+    try:
+        files.sync_folder(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL and files.may_change(folder):
+            raise
 
 
 class LocalFileSystem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -53,6 +54,19 @@ def test_our_own_folders_may_be_changed(files: FileSystem) -> None:
     files.make_folder(FOLDER, 0o700)
 
     assert files.may_change(FOLDER)
+
+
+def test_a_folder_that_the_system_lets_nobody_write_to_may_not_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def access(path: Path, mode: int, **how: bool) -> bool:
+        asked.append(mode)
+        return False
+
+    monkeypatch.setattr(os, "access", access)
+
+    assert not LocalFileSystem().may_change(FOLDER)
+    assert asked == [os.W_OK | os.X_OK]
 
 
 def test_what_is_written_in_parts_is_there_in_their_order(files: FileSystem) -> None:

@@ -108,6 +108,7 @@ ANY: Any = Panel
         (lambda panel: with_measurements(panel, [["x"]]), "measurements: expected those of a Panel"),
         (lambda panel: with_measurements(panel, [[[None]]]), "measurements: expected those of a Panel"),
         (lambda panel: with_measurements(panel, [[[[1], [2]]]]), "measurements: expected those of a Panel"),
+        (lambda panel: with_measurements(panel, [[[2**64 - 1]]]), "measurements: expected those of a Panel"),
         (lambda panel: with_measurements(panel, [[[1, [2]]]]), "measurements: expected those of a Panel"),
         (lambda panel: with_measurements(panel, [[[1]]]), "the measurements are not those of 4 periods of release ever"),
     ],

@@ -178,11 +178,12 @@ def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: Place, tmp_
         assert np.array(rows)[:, 1:].astype(int).T.ravel().tolist() == from_topic.tolist()
 
 
-def test_pull_leaves_no_parquet_of_an_earlier_one_beside_newer_columns(finished: Place, tmp_path: Path) -> None:
-    finished.do("pull", "--out", tmp_path, "--parquet")
-    assert {path.stem for path in tmp_path.glob("*.parquet")} == set(RELEASES)
+def test_pull_writes_parquet_when_asked_and_deletes_nothing(finished: Place, tmp_path: Path) -> None:
     finished.do("pull", "--out", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ever.csv", "ledger.json", "recent.csv"]
+    finished.do("pull", "--out", tmp_path, "--parquet")
+    finished.do("pull", "--out", tmp_path)
+    assert {path.stem for path in tmp_path.glob("*.parquet")} == set(RELEASES)
 
 
 def test_pull_without_what_parquet_needs_writes_nothing(

@@ -161,16 +161,18 @@ async def synthesize(
             scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
             await patiently(scheduler.check, health)
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(_follow_ledger(deployment, log, health))]
+            # Ends by itself, when it has shown the last period: the listeners may outlive this.
+            group.create_task(_follow_ledger(deployment, log, health))
+            closing = None
             if scheduler is not None:
-                beside.append(group.create_task(_close_in_time(scheduler, synthesizer, health)))
+                closing = group.create_task(_close_in_time(scheduler, synthesizer, health))
             try:
                 await synthesizer.run()
             except Refused:
                 health.operator.refused.set(1)
                 raise
-            for task in beside:
-                task.cancel()
+            if closing is not None:
+                closing.cancel()
 
 
 async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: Health) -> None:

@@ -117,6 +117,7 @@ def _serve(
                 event("listening", address=f"{address.host}:{address.port}")
             await patiently(lambda: _knock(deployment), health)
             log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
+            event("connected", study=deployment.study.name, broker=deployment.broker.url)
             if page is not None:
                 await stack.enter_async_context(page.following(log))
             await (_stay(work(log, health), health) if stay else work(log, health))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
@@ -12,12 +12,11 @@ from streamproc.errors import InvalidInput, VerificationFailed
 from streamproc.ports.log import Log, LogError
 from streamproc.privacy.quantities import Period
 from streamproc.service.logs import event
-from streamproc.service.public import PublicStudy
-from streamproc.service.status_page.history import Counting, History, counting
+from streamproc.service.status_page.history import History
 from streamproc.service.status_page.public_topics import PublicTopics
+from streamproc.service.status_page.reading import Reading
 from streamproc.study import Study
 from streamproc.wire.chain import VerifiedLedger
-from streamproc.wire.columns import ReleasedColumn
 
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds until the topics are read anew, from their start, after something went wrong: at first, and at last."""
@@ -70,51 +69,54 @@ class Follower:
         """Until the last column of the last period is there."""
         self.topics, pause = PublicTopics(log, self._study), PAUSE
         while True:
-            before = self.version
+            before, holds = self.version, True
+            reading = Reading(self.topics, self._study, self._threads)
             try:
-                return await self._from_the_start(self.topics)
-            except (VerificationFailed, InvalidInput) as failed:
-                self._show(replace(self.shown, problem=str(failed), following=True))
+                return await self._follow(reading)
+            except VerificationFailed as failed:
+                holds = False
+                self._show(replace(self._latest(reading), problem=str(failed), following=True))
                 event(f"status page: {failed}", logging.WARNING)
+            except InvalidInput as other:
+                holds = False  # it is another study's ledger: nothing of it is shown
+                self._show(replace(self.shown, problem=str(other), following=True))
+                event(f"status page: {other}", logging.WARNING)
             except LogError:
                 self._show(replace(self.shown, following=False))  # the roles say what is wrong with the broker
             except Exception as unexpected:
                 self._show(replace(self.shown, following=False))
                 event(f"status page: {type(unexpected).__name__}, reading again", logging.ERROR)
-            pause = PAUSE if self.version > before + 1 else min(2 * pause, LONGEST_PAUSE)  # it worked for a while
+            # What does not hold will not hold the next time; a broker that has answered for a while may be back at once.
+            pause = PAUSE if holds and self.version > before + 1 else min(2 * pause, LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
-    async def _from_the_start(self, topics: PublicTopics) -> None:
-        public, counts, last = PublicStudy(topics, self._study), dict[str, Counting](), Period(0)
+    async def _follow(self, reading: Reading) -> None:
         try:
-            while not self._is_complete(public, last):
-                before = public.ledger
-                await public.poll(timeout=0.5)
-                taken = {release.name: public.take_columns(release.name) for release in self._study.releases}
-                if public.ledger is not before or any(taken.values()) or not self.shown.following:
-                    await asyncio.get_running_loop().run_in_executor(self._threads, _add_up, public, counts, taken)
-                    histories = {name: counted.history() for name, counted in counts.items()}
-                    whole = [history.period for history in histories.values()]
-                    last = Period(min(whole)) if len(whole) == len(self._study.releases) else Period(0)
-                    # While it catches up, what was shown before stays.
-                    if public.period >= self.shown.period:
-                        self._show(Shown(public.ledger, histories, None, following=True))
+            await reading.catch_up()
+            self._offer(reading)
+            while not reading.is_over:
+                if await reading.go_on(timeout=0.5):
+                    self._offer(reading)
         finally:
-            await public.close()
+            await reading.close()
 
-    def _is_complete(self, public: PublicStudy, last: Period) -> bool:
-        return public.period == last == self._study.horizon
+    def _offer(self, reading: Reading) -> None:
+        latest = self._latest(reading)
+        if latest is not self.shown:
+            self._show(latest)
+
+    def _latest(self, reading: Reading) -> Shown:
+        """What was read, if it goes as far as what is shown; else the latter."""
+        histories, old = reading.histories(), self.shown.histories
+        reached = all(name in histories and histories[name].period >= old[name].period for name in old)
+        if not reached or reading.period < self.shown.period:
+            return self.shown
+        # As long as a column that the ledger has is not read, what did not hold may still lie ahead.
+        problem = None if reading.is_whole else self.shown.problem
+        return Shown(reading.ledger, histories, problem, following=True)
 
     def _show(self, shown: Shown) -> None:
         self.shown, self.version = shown, self.version + 1
         self._tell(shown)
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def _add_up(public: PublicStudy, counts: dict[str, Counting], taken: Mapping[str, Sequence[ReleasedColumn]]) -> None:
-    ledger, contracts = public.ledger, public.contracts()
-    for name, columns in taken.items():
-        for column in columns:
-            assert ledger is not None
-            counts.setdefault(name, counting(contracts[name])).add(column.symbols, ledger.measurements[name, column.period])

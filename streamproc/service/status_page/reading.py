@@ -1,0 +1,88 @@
+"""The public topics as far as the page has read them: the ledger, and what the columns add up to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+
+from streamproc.privacy.quantities import Period
+from streamproc.service.public import PublicStudy
+from streamproc.service.status_page.history import Counting, History, counting
+from streamproc.service.status_page.public_topics import PublicTopics
+from streamproc.study import Study
+from streamproc.wire.chain import VerifiedLedger
+from streamproc.wire.columns import ReleasedColumn
+
+LONGEST_CATCH_UP = 20.0
+"""Seconds for which columns that the ledger has are awaited: if one was lost, what is there is still worth showing."""
+
+
+class Reading:
+    """One time of reading, from the start of the topics on."""
+
+    def __init__(self, topics: PublicTopics, study: Study, threads: Executor) -> None:
+        self._public = PublicStudy(topics, study)
+        self._study = study
+        self._threads = threads
+        self._counts: dict[str, Counting] = {}
+
+    @property
+    def ledger(self) -> VerifiedLedger | None:
+        """So far, its chain walked; None before the study began."""
+        return self._public.ledger
+
+    @property
+    def period(self) -> Period:
+        """The last one in the ledger."""
+        return self._public.period
+
+    def histories(self) -> dict[str, History]:
+        """Of the releases that have a column."""
+        return {name: counted.history() for name, counted in self._counts.items()}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every column that the ledger has was read."""
+        ledger, read = self.ledger, {name: history.period for name, history in self.histories().items()}
+        if ledger is None:
+            return True
+        return all(len(ledger.column_digests(one.name)) <= read.get(one.name, 0) for one in self._study.releases)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self.period == self._study.horizon and self.is_whole
+
+    async def catch_up(self) -> None:
+        """Take in what is there now: whoever shows less, shows what was true once."""
+        await self.go_on(timeout=0.5)
+        await self._public.catch_up_ledger()
+        now = asyncio.get_running_loop().time
+        until = now() + LONGEST_CATCH_UP
+        # Once more at least: what came of the ledger alone was not held against the study.
+        while await self.go_on(timeout=0.0) or not self.is_whole:
+            if now() > until:
+                return
+            await asyncio.sleep(0.05)
+
+    async def go_on(self, *, timeout: float) -> bool:
+        """Take in what has come, waiting up to `timeout` seconds for the ledger to grow; answers whether anything did."""
+        before = self.ledger
+        await self._public.poll(timeout=timeout)
+        taken = {release.name: self._public.take_columns(release.name) for release in self._study.releases}
+        if any(taken.values()):
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._add_up, taken)
+        return self.ledger is not before or any(taken.values())
+
+    def _add_up(self, taken: Mapping[str, Sequence[ReleasedColumn]]) -> None:
+        ledger, contracts = self.ledger, self._public.contracts()
+        assert ledger is not None, "columns are taken only as far as the ledger has them"
+        for name, columns in taken.items():
+            for column in columns:
+                counted = self._counts.setdefault(name, counting(contracts[name]))
+                counted.add(column.symbols, ledger.measurements[name, column.period])
+
+    async def close(self) -> None:
+        """Stop reading."""
+        await self._public.close()

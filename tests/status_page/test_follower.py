@@ -1,0 +1,152 @@
+"""What the page shows of topics that are read slowly, read again, incomplete or damaged: it never goes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, cast
+
+from streamproc.ports.log import Log, LogUnavailable, Offset, Reader, Record
+from streamproc.ports.simulated.partition import Stored
+from streamproc.service.status_page.follower import Follower, Shown
+from streamproc.service.status_page.reading import LONGEST_CATCH_UP
+from tests.actor.runs import STUDY, two_periods
+from tests.world.virtual_time import in_virtual_time
+
+
+class SlowReader:
+    """As over a network: at once it finds nothing when it was just opened, and later what one small answer holds."""
+
+    def __init__(self, log: SlowLog, within: Reader, topic: str) -> None:
+        self._log, self._within, self._topic = log, within, topic
+        self._fresh = True
+
+    @property
+    def position(self) -> Offset:
+        return self._within.position
+
+    async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
+        if self._log.away:
+            raise LogUnavailable("away")
+        if self._log.withheld in self._topic:
+            return ()
+        if self._fresh and timeout == 0.0:
+            self._fresh = False
+            return ()
+        found = await self._within.read(max_records=2 if timeout == 0.0 else max_records, timeout=timeout)
+        return [self._log.alter(self._topic, cast(Stored, record)) for record in found]
+
+    async def close(self) -> None:
+        await self._within.close()
+
+
+class SlowLog:
+    """A log whose readers are slow, and to which this and that happens."""
+
+    def __init__(self, within: Log) -> None:
+        self._within = within
+        self.away = False
+        self.withheld = "no topic"
+        self.damaged = "no topic"
+        self.opened = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._within, name)
+
+    async def reader(self, topic: str, partition: int, offset: Offset) -> SlowReader:
+        self.opened += topic.endswith(".ledger")
+        return SlowReader(self, await self._within.reader(topic, partition, offset), topic)
+
+    def alter(self, topic: str, record: Stored) -> Record:
+        if self.damaged in topic and record.offset >= 2:  # its second column
+            return replace(record, value=b"\xc1")
+        return record
+
+
+Story = Callable[[SlowLog, list[Shown]], Awaitable[None]]
+
+
+def shown_in(story: Story) -> list[Shown]:
+    """All that was shown, one after the other, of a study with two periods out while the story went on."""
+    seen: list[Shown] = []
+
+    async def told() -> None:
+        log = SlowLog((await two_periods()).world.log)
+        follower = Follower(STUDY, ThreadPoolExecutor(1), seen.append)
+        task = asyncio.create_task(follower.follow(cast(Log, log)))
+        await story(log, seen)
+        task.cancel()
+        await asyncio.wait([task])
+
+    in_virtual_time(told())
+    return seen
+
+
+def columns(shown: Shown) -> dict[str, int]:
+    return {name: history.period for name, history in shown.histories.items()}
+
+
+ALL = {"w": 2, "c": 2}
+
+
+def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read_again() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        await asyncio.sleep(10)
+        log.away = True
+        await asyncio.sleep(10)
+        assert not seen[-1].following
+        log.away = False
+        await asyncio.sleep(60)
+        assert log.opened > 1
+
+    seen = shown_in(story)
+    assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen), [columns(shown) for shown in seen]
+    assert seen[-1].following
+
+
+def test_nothing_is_shown_of_a_study_before_its_columns_were_read() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        await asyncio.sleep(10)
+
+    assert [(shown.period, columns(shown)) for shown in shown_in(story)] == [(2, ALL)]
+
+
+def test_a_column_that_never_comes_does_not_hide_the_ledger() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        log.withheld = ".synthetic.w"
+        await asyncio.sleep(LONGEST_CATCH_UP + 1)
+        assert columns(seen[-1]) == {"c": 2}
+        log.withheld = "no topic"
+        await asyncio.sleep(2)
+
+    seen = shown_in(story)
+    assert {shown.period for shown in seen} == {2}
+    assert columns(seen[-1]) == ALL
+
+
+def test_what_does_not_verify_is_said_all_the_time_and_read_ever_more_seldom_until_it_does() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        log.damaged = ".synthetic.c"
+        await asyncio.sleep(3600)
+        assert seen[-1].period == 2, "the ledger does verify"
+        assert all(shown.problem is not None and shown.following for shown in seen)
+        assert log.opened < 70
+        log.damaged = "no topic"
+        await asyncio.sleep(120)
+
+    seen = shown_in(story)
+    assert (seen[-1].problem, columns(seen[-1])) == (None, ALL)
+
+
+def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        await asyncio.sleep(10)
+        log.damaged, log.away = ".synthetic.c", True
+        await asyncio.sleep(10)
+        log.away = False
+        await asyncio.sleep(600)
+        assert seen[-1].problem is not None
+
+    assert all((shown.period, columns(shown)) == (2, ALL) for shown in shown_in(story))

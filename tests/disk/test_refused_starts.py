@@ -55,7 +55,8 @@ def check_refused(place: Place, role: str, why: str) -> None:
     before = everything(place)
     ended = place.start(role).end()
     assert (ended.code, ended.out) == (3, ""), ended.complaint
-    (line,) = ended.complaint.splitlines()
+    connected, line = ended.complaint.splitlines()
+    assert f"connected study={place.recipe.name} " in connected
     assert line.startswith("streamproc: state ")
     assert why in line
     assert everything(place) == before

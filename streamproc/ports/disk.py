@@ -90,13 +90,16 @@ class FolderDisk:
                 with replacing(self._folder / name, 0o600, self._files) as file:
                     file.write(content)
 
-    def lock(self, name: str) -> bool:
-        """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before."""
+    def lock(self, name: str, *, shared: bool = False) -> bool:
+        """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before.
+
+        Many can hold it at once if all of them share it.
+        """
         if name in self._locks:
             return True
         self.prepare()
         with self._refusing(self._folder / name, "locked"):
-            lock = self._files.lock(self._folder / name)
+            lock = self._files.lock(self._folder / name, shared=shared)
         if lock is not None:
             self._locks[name] = lock
         return lock is not None
@@ -105,7 +108,7 @@ class FolderDisk:
         """Let others lock it. A write under way is awaited, later ones are refused.
 
         Threads outlive the tasks that started them: one whose task was cancelled must not replace what the next holder of
-        the lock has written.
+        the lock has written, nor bring back what it has purged.
         """
         with self._writing:
             self._unlocked = True

@@ -100,8 +100,11 @@ class FileSystem(Protocol):
         """Remove a temporary file, if it can be and no process that lives is still writing it."""
         ...
 
-    def lock(self, path: Path) -> HeldLock | None:
-        """The lock on this file, which is created if need be; None if anybody, this process included, holds it."""
+    def lock(self, path: Path, *, shared: bool = False) -> HeldLock | None:
+        """The lock on this file, which is created if need be; None if anybody, this process included, holds it.
+
+        A shared one is only kept from its taker by one that is not.
+        """
         ...
 
 
@@ -180,8 +183,8 @@ class LocalFileSystem:
             finally:
                 os.close(handle)
 
-    def lock(self, path: Path) -> HeldLock | None:
-        return FileLock.take(path)
+    def lock(self, path: Path, *, shared: bool = False) -> HeldLock | None:
+        return FileLock.take(path, shared=shared)
 
 
 def _is_ours(handle: int) -> bool:

@@ -8,16 +8,19 @@ from pathlib import Path
 
 
 class FileLock:
-    """A held lock. Two in one process exclude each other like two in different processes."""
+    """A held lock. Two in one process exclude each other, or not, like two in different processes."""
 
     def __init__(self, handle: int) -> None:
         self._handle: int | None = handle
 
     @classmethod
-    def take(cls, path: Path) -> FileLock | None:
-        """The lock on this file, which is created if need be; None if it is held already."""
+    def take(cls, path: Path, *, shared: bool = False) -> FileLock | None:
+        """The lock on this file, which is created if need be; None if it is held already.
+
+        A shared one can be held by many at once, though not beside one that is not.
+        """
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if _locked(handle, fcntl.LOCK_EX):
+        if _locked(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
             return cls(handle)
         os.close(handle)
         return None

@@ -31,6 +31,9 @@ ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
 LOCK = "synthesizer.lock"
 """In the state folder."""
 
+GATHER_LOCK = "gather.lock"
+"""In the state folder: shared by the gatherers that use it."""
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -108,6 +111,30 @@ class Deployment:
             yield disk
         finally:
             disk.unlock(LOCK)
+
+    @contextmanager
+    def gathering_disk(self) -> Iterator[FolderDisk]:
+        """The state folder, as one of the gatherers in it; afterwards nothing is written through it any more."""
+        disk = self.disk()
+        if not disk.lock(GATHER_LOCK, shared=True):
+            raise Refused(f"state folder {self.state}: is being purged, since the study is over; no gatherer is needed")
+        try:
+            yield disk
+        finally:
+            disk.unlock(GATHER_LOCK)
+
+    @contextmanager
+    def idle_disk(self) -> Iterator[FolderDisk]:
+        """The state folder, in which nobody works now: neither a synthesizer nor any gatherer."""
+        with self.locked_disk() as disk:
+            if not disk.lock(GATHER_LOCK):
+                raise Refused(
+                    f"state folder {self.state}: a gatherer is still using it; wait until it is done, and run it again"
+                )
+            try:
+                yield disk
+            finally:
+                disk.unlock(GATHER_LOCK)
 
     def entropy(self) -> Entropy:
         """Real noise, or a seed's."""

@@ -24,12 +24,12 @@ class Purged:
 async def purge_study(deployment: Deployment) -> Purged:
     """Delete the private topics and the state folder of a study that is over.
 
-    Refuses before period `T` is released, and deletes nothing while what was released does not verify. Whatever stops it
-    half-way, it can be run again, and on each machine that has a state folder.
+    Refuses before period `T` is released, and deletes nothing while what was released does not verify, or while a role still
+    works in the state folder. Whatever stops it half-way, it can be run again, and on each machine that has a state folder.
     """
     async with deployment.connect() as log:
         await _check_over(deployment, log)
-        with deployment.locked_disk() as disk:
+        with deployment.idle_disk() as disk:
             held = disk.check_ours()
             topics = await _delete_topics(deployment, log)
             disk.clear()

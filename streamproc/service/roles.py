@@ -182,21 +182,23 @@ async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health:
 
 
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
-    """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released."""
+    """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released.
+
+    By then their last checkpoints are written or given up: whoever purges the study finds all that was kept of it here.
+    """
     study, topics = deployment.study, deployment.topics
     if await patiently(lambda: is_over(deployment, log, draws=False), health):
         return await _follow_ledger(deployment, log, health)
-    disk = deployment.disk()
-    disk.prepare()
-    await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health)
-    async with asyncio.TaskGroup() as group:
-        if pinned:
-            crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
-        else:
-            membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
-            crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
-        await _follow_ledger(deployment, log, health)
-        crew.cancel()
+    with deployment.gathering_disk() as disk:
+        await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health)
+        async with asyncio.TaskGroup() as group:
+            if pinned:
+                crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
+            else:
+                membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
+                crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
+            await _follow_ledger(deployment, log, health)
+            crew.cancel()
 
 
 async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, pinned: Sequence[int]) -> None:

@@ -156,3 +156,16 @@ def test_a_lock_excludes_everybody_until_it_is_released(begin: Begin) -> None:
     lock.release()
     assert other.lock(Path("a.lock")) is not None
     assert other.names(Path()) == ["a.lock"]
+
+
+def test_a_shared_lock_excludes_only_those_who_do_not_share_it(begin: Begin) -> None:
+    one, other = begin(), begin()
+    locks = [files.lock(Path("a.lock"), shared=True) for files in (one, one, other)]
+    for lock in locks:
+        assert lock is not None
+        assert one.lock(Path("a.lock")) is None
+        lock.release()
+        lock.release()
+    alone = other.lock(Path("a.lock"))
+    assert alone is not None
+    assert one.lock(Path("a.lock"), shared=True) is None

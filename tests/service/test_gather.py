@@ -1,4 +1,4 @@
-"""A gathering process whose broker goes away as it leaves its group ends as it would have ended."""
+"""A gathering process ends well though it cannot leave its group, and leaves nothing behind that writes on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
+from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import LogUnavailable
 from streamproc.ports.simulated import Faults
 from streamproc.service.deployment import Deployment
@@ -51,5 +52,62 @@ def test_a_study_that_is_over_ends_well_though_the_group_cannot_be_left(tmp_path
         gathering = gather(deployment, world.connection("gatherer", away), Health(deployment))
         await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
         assert away.left == ["gatherer"]
+
+    in_virtual_time(story())
+
+
+@dataclass(frozen=True)
+class KeptDisks(Deployment):
+    """Remembers what its roles write through."""
+
+    disks: list[FolderDisk] = field(default_factory=list)
+
+    def disk(self) -> FolderDisk:
+        self.disks.append(super().disk())
+        return self.disks[-1]
+
+
+def test_a_thread_that_outlives_its_gatherer_brings_nothing_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment = KeptDisks(STUDY, STUDY.broker, tmp_path, tmp_path / "state", None, clock=world.clock)
+        gathering = gather(deployment, world.connection("gatherer"), Health(deployment))
+        await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
+        (disk,) = deployment.disks
+        with deployment.idle_disk() as purged:
+            purged.clear()
+        with pytest.raises(Refused):
+            disk.write("gather-0.state", b"the last checkpoint")
+        assert not deployment.state.exists()
+
+    in_virtual_time(story())
+
+
+def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment = deployment_in(tmp_path, world.clock)
+        gathering = [
+            asyncio.create_task(gather(deployment, world.connection(name), Health(deployment))) for name in ("one", "other")
+        ]
+        for task in gathering:
+            await asyncio.sleep(5.0)
+            with pytest.raises(Refused, match="a gatherer is still using it"), deployment.idle_disk():
+                pass
+            task.cancel()
+        await asyncio.wait(gathering)
+        with deployment.idle_disk():
+            pass
+
+    in_virtual_time(story())
+
+
+def test_a_gatherer_of_a_study_that_is_over_makes_no_state_folder(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = await begun()
+        await fed(world, world.synthesizer().run())
+        deployment = deployment_in(tmp_path, world.clock)
+        await gather(deployment, world.connection("gatherer"), Health(deployment))
+        assert not deployment.state.exists()
 
     in_virtual_time(story())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.ports.disk import FolderDisk
-from streamproc.service.deployment import LOCK
+from streamproc.service.deployment import GATHER_LOCK, LOCK
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, individual, random_symbols
 from tests.stream.seen import everything_public
@@ -54,6 +54,8 @@ def test_after_the_last_period_the_private_goes_and_the_released_stays_and_verif
 
     assert "closed already" in place.do("close", "--period", 2).out
     place.start("run", "--until-done").done()
+    place.start("gather").done()
+    assert not place.state.exists()
     for command in (["send", place.folder / "panel.csv"], ["init"]):
         refused = place.call(*command)
         assert refused.code == 3
@@ -92,6 +94,23 @@ def test_a_purge_beside_a_synthesizer_at_work_deletes_nothing(new_place: NewPlac
     assert (refused.code, "another synthesizer is using it" in refused.complaint) == (3, True)
     assert private_topics(place) <= place.all_topics()
     disk.unlock(LOCK)
+
+
+def test_a_purge_beside_a_gatherer_at_work_deletes_nothing(new_place: NewPlace) -> None:
+    place = new_place("embedded", horizon=2)
+    finished(place)
+    before, disk = files(place.state), FolderDisk(place.state)
+    assert disk.lock(GATHER_LOCK, shared=True)
+
+    refused = place.call("purge")
+
+    assert (refused.code, refused.complaint.count("\n")) == (3, 1)
+    assert "a gatherer is still using it" in refused.complaint
+    assert private_topics(place) <= place.all_topics()
+    assert files(place.state) == before
+    disk.unlock(GATHER_LOCK)
+    place.do("purge")
+    assert not place.state.exists()
 
 
 def test_nothing_of_a_person_is_left_in_the_files_of_an_embedded_log(new_place: NewPlace) -> None:

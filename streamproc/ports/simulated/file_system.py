@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, BinaryIO, cast
@@ -29,7 +29,8 @@ class SimulatedMachine:
         self.unreadable: set[Path] = set()
         """Files whose reading fails."""
         self.open: dict[Node | None, SimulatedFileSystem] = {}
-        self.locks: dict[Path, SimulatedFileSystem] = {}
+        self.locks: list[SimulatedLock] = []
+        """Those that are held."""
         self._processes: list[SimulatedFileSystem] = []
         self._temporaries = 0
 
@@ -73,7 +74,7 @@ class SimulatedMachine:
         """It has ended: its files are closed, its locks are free."""
         self._processes.remove(process)
         self.open = {file: holder for file, holder in self.open.items() if holder is not process}
-        self.locks = {path: holder for path, holder in self.locks.items() if holder is not process}
+        self.locks = [lock for lock in self.locks if lock.holder is not process]
 
     def next_temporary(self, path: Path) -> Path:
         """A hidden name that was never used before."""
@@ -163,15 +164,16 @@ class SimulatedFileSystem:
             if self._folder_of(temporary).entries.get(temporary.name) not in self.machine.open:
                 self._remove(temporary)
 
-    def lock(self, path: Path) -> SimulatedLock | None:
+    def lock(self, path: Path, *, shared: bool = False) -> SimulatedLock | None:
         with self._changing("lock", path):
             folder = self._folder_of(path)
             if path.name not in folder.entries:
                 folder.change({path.name: StoredFile(self.user, 0o600)})
-            if path in self.machine.locks:
+            if any(held.path == path and not (shared and held.shared) for held in self.machine.locks):
                 return None
-            self.machine.locks[path] = self
-            return SimulatedLock(self.machine, path, self)
+            lock = SimulatedLock(path, self, shared=shared)
+            self.machine.locks.append(lock)
+            return lock
 
     def append(self, path: Path, file: StoredFile, content: bytes) -> None:
         """One write, of which a part may be there when it fails."""
@@ -222,13 +224,13 @@ class SimulatedFileSystem:
 class SimulatedLock:
     """A held lock."""
 
-    def __init__(self, machine: SimulatedMachine, path: Path, holder: SimulatedFileSystem) -> None:
-        self._machine, self._path, self._holder = machine, path, holder
+    def __init__(self, path: Path, holder: SimulatedFileSystem, *, shared: bool) -> None:
+        self.path, self.holder, self.shared = path, holder, shared
 
     def release(self) -> None:
-        """A process that was killed has let go of it already, and somebody else may hold it."""
-        if self._machine.locks.get(self._path) is self._holder:
-            del self._machine.locks[self._path]
+        """A process that was killed has let go of it already, and somebody else may hold one of the same name."""
+        with suppress(ValueError):
+            self.holder.machine.locks.remove(self)
 
 
 class _OpenFile(io.BytesIO):

@@ -173,6 +173,7 @@ async def synthesize(
                 raise
             if closing is not None:
                 closing.cancel()
+    health.ready = True  # whatever the last trouble was, it is over, and nobody is left to say so
 
 
 async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: Health) -> None:

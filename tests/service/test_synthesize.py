@@ -1,4 +1,4 @@
-"""A synthesizing process that has released the last period shows it, however slowly its follower reads the ledger."""
+"""A synthesizing process that has released the last period shows it, however its broker behaves at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamproc.ports.log import OutcomeUnknown
 from streamproc.ports.simulated import Faults
 from streamproc.service.roles import Health, synthesize
 from tests.actor.runs import STUDY, begun, fed
@@ -31,5 +32,32 @@ def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
         await fed(world, synthesize(deployment, log, health, catch_up=False))
         assert world.ledger().period == STUDY.horizon
         assert health.public.registry.get_sample_value("streamproc_periods_released") == STUDY.horizon
+
+    in_virtual_time(story())
+
+
+@dataclass
+class LastAnswerLost(Faults):
+    """The transaction that publishes the last period lands, but nobody hears of it in time."""
+
+    commits: int = 0
+
+    async def after(self, connection: str, call: str, topic: str | None) -> None:
+        self.commits += call == "commit"
+        # One begins the study, and two release each period.
+        if call == "commit" and self.commits == 1 + 2 * STUDY.horizon:
+            await asyncio.sleep(30.0)
+            raise OutcomeUnknown("no answer from the broker in time")
+
+
+def test_a_trouble_that_the_follower_of_the_ledger_does_not_live_to_see_passes_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        world, fault = await begun(), LastAnswerLost()
+        deployment = deployment_in(tmp_path, world.clock)
+        health = Health(deployment)
+        await fed(world, synthesize(deployment, world.connection("synthesizer", fault), health, catch_up=False))
+        assert fault.commits >= 1 + 2 * STUDY.horizon
+        assert health.operator.registry.get_sample_value("streamproc_troubles_total") == 1
+        assert health.operator.registry.get_sample_value("streamproc_ready") == 1
 
     in_virtual_time(story())

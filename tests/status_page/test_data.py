@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from streamproc.cli.public import status_of
 from streamproc.ports.log import Offset
+from streamproc.ports.panel_csv import release_csv
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
+from streamproc.service.status_page import downloads
 from streamproc.service.status_page.answers import Crowded, Turnstile
 from streamproc.service.status_page.public_topics import PublicTopics
 from tests.status_page.serving import Asking, copy_public, served
@@ -30,8 +35,12 @@ DOCUMENTS = [
 ]
 
 
+def three_columns(status: dict[str, Any]) -> bool:
+    return status["released"] == 3 and all(release["columns"] == 3 for release in status["releases"])
+
+
 async def all_of(asking: Asking) -> dict[str, bytes]:
-    await asking.status_when(lambda status: status["released"] == 3 and status["releases"][0]["columns"] == 3)
+    await asking.status_when(three_columns)
     return {path: (await asking.get(path))[2] for path in DOCUMENTS}
 
 
@@ -178,7 +187,7 @@ async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> Non
 )
 async def test_a_wrong_question_is_told_so_in_one_line(half_way: ShownStudy, path: str) -> None:
     async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
-        await asking.status_when(lambda status: status["releases"][0]["columns"] == 3)
+        await asking.status_when(three_columns)
         code, _, body = await asking.get(path)
     assert code == 400
     assert "\n" not in json.loads(body)["error"]
@@ -192,3 +201,28 @@ async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
                 pass
     async with turnstile.enter():
         pass
+
+
+async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_one_gets_theirs(
+    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, too_much = "/api/v1/releases/recent.csv", [b"0" * 2**24] * 4
+
+    def the_first_fits_in_no_buffer(*arguments: Any) -> Iterator[bytes]:
+        monkeypatch.setattr(downloads, "release_csv", release_csv)
+        return iter(too_much)
+
+    monkeypatch.setattr(downloads, "release_csv", the_first_fits_in_no_buffer)
+    monkeypatch.setattr(downloads, "STALLED", 0.2)
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking, asyncio.timeout(60):
+        await asking.status_when(three_columns)
+        where = urlsplit(asking.url)
+        stalled, request = await asyncio.open_connection(where.hostname, where.port, limit=1000)
+        try:
+            request.write(f"GET {path} HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+            assert (await stalled.readline()).startswith(b"HTTP/1.1 200")
+            code, _, body = await asking.get(path)
+            assert (code, body[:16]) == (200, b"synthetic,1,2,3\n")
+            assert len(await stalled.read()) < sum(map(len, too_much)), "the end comes before all was sent"
+        finally:
+            request.close()

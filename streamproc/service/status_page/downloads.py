@@ -22,6 +22,13 @@ MOST_BYTES = 4_000_000
 MOST_CELLS = 50_000_000
 """Of a CSV file made here; a larger release is for `streamproc pull`."""
 
+AT_ONCE = 1 << 20
+"""Bytes of a file that are written at once."""
+
+STALLED = 30.0
+"""Seconds in which a reader must have taken that much. Files are sent to one reader after the other, because each of them
+takes memory: whoever reads nothing must not keep out everybody else. A line of 35 kB a second is fast enough."""
+
 
 async def records(topics: PublicTopics, topic: str, offset: int) -> web.Response:
     """Records from an offset on, each after its length in 4 bytes, big-endian. Headers say where the next ones are.
@@ -65,11 +72,25 @@ async def csv_file(
     await response.prepare(request)
     contract = public.contracts()[release]
     pieces = release_csv(np.stack([column.symbols for column in columns], axis=1), contract.alphabet)
-    loop = asyncio.get_running_loop()
-    while (piece := await loop.run_in_executor(threads, _next_piece, pieces)) is not None:
-        await response.write(piece)
-    await response.write_eof()
+    await _send(request, response, pieces, threads)
     return response
+
+
+async def _send(request: web.Request, response: web.StreamResponse, pieces: Iterator[bytes], threads: Executor) -> None:
+    """All of it; the connection of a reader who has stalled is cut."""
+    loop = asyncio.get_running_loop()
+    try:
+        while (piece := await loop.run_in_executor(threads, _next_piece, pieces)) is not None:
+            for start in range(0, len(piece), AT_ONCE):
+                async with asyncio.timeout(STALLED):
+                    await response.write(piece[start : start + AT_ONCE])
+        async with asyncio.timeout(STALLED):
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()  # to close it would be to wait until the rest is read
+    except ConnectionError:
+        pass  # the reader is gone
 
 
 def _next_piece(pieces: Iterator[bytes]) -> bytes | None:

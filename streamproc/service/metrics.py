@@ -129,7 +129,7 @@ class OperatorMetrics:
             self.rejects.labels(partition, reason.value)
 
     def forget(self, partition: int) -> None:
-        """Show no more what was true of a partition that another process gathers now; what was counted stays."""
+        """Show no more what was true of a partition that is not gathered here any more; what was counted stays."""
         shown = ((self.lag, partition), (self.people, partition), (self.settled, partition))
         for gauge, label in (*shown, (self.state_bytes, f"gather-{partition}")):
             with suppress(KeyError):

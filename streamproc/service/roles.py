@@ -187,19 +187,29 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
 
     By then their last checkpoints are written or given up: whoever purges the study finds all that was kept of it here.
     """
-    study, topics = deployment.study, deployment.topics
+    study = deployment.study
     if await patiently(lambda: is_over(deployment, log, draws=False), health):
         return await _follow_ledger(deployment, log, health)
     with deployment.gathering_disk() as disk:
         await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health)
-        async with asyncio.TaskGroup() as group:
-            if pinned:
-                crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
-            else:
-                membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
-                crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
-            await _follow_ledger(deployment, log, health)
-            crew.cancel()
+        try:
+            await _gather_in(disk, deployment, log, health, pinned)
+        finally:
+            # The listeners may stay, and what is true of no partition any more would be shown for ever.
+            for partition in range(study.broker.partitions):
+                health.operator.forget(partition)
+
+
+async def _gather_in(disk: FolderDisk, deployment: Deployment, log: Log, health: Health, pinned: Sequence[int]) -> None:
+    topics = deployment.topics
+    async with asyncio.TaskGroup() as group:
+        if pinned:
+            crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
+        else:
+            membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
+            crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
+        await _follow_ledger(deployment, log, health)
+        crew.cancel()
 
 
 async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, pinned: Sequence[int]) -> None:

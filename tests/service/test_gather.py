@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import pytest
 
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
+from streamproc.ports.control import append_cut
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import LogUnavailable
 from streamproc.ports.simulated import Faults
+from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
+from streamproc.service.reporter import Reporter
 from streamproc.service.roles import Health, gather
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.virtual_time import in_virtual_time
@@ -109,5 +113,36 @@ def test_a_gatherer_of_a_study_that_is_over_makes_no_state_folder(tmp_path: Path
         deployment = deployment_in(tmp_path, world.clock)
         await gather(deployment, world.connection("gatherer"), Health(deployment))
         assert not deployment.state.exists()
+
+    in_virtual_time(story())
+
+
+GAUGES = {"streamproc_lag_records", "streamproc_people", "streamproc_period_settled", "streamproc_state_bytes"}
+"""What is shown of a partition."""
+
+
+def _shown(health: Health) -> set[str]:
+    families = health.operator.registry.collect()
+    return {sample.name for family in families for sample in family.samples if family.name in GAUGES}
+
+
+@pytest.mark.parametrize("pinned", [(), range(STUDY.broker.partitions)], ids=["in a group", "pinned"])
+def test_once_the_study_is_over_nothing_is_shown_of_partitions(tmp_path: Path, pinned: Sequence[int]) -> None:
+    """Nobody reads what comes after the last cut: what is shown of it would alert somebody for ever."""
+
+    async def story() -> None:
+        world = await begun()
+        deployment = deployment_in(tmp_path, world.clock)
+        health, people = Health(deployment), [f"p{number}" for number in range(20)]
+        gathering = gather(deployment, world.connection("gatherer"), health, pinned)
+        roles = [asyncio.create_task(role) for role in (gathering, world.synthesizer().run())]
+        for period in range(1, STUDY.horizon + 1):
+            await Reporter(world.log, STUDY).report_all(people, period, ["0"] * 20)
+            await append_cut(world.log, STUDY, Period(period))
+            if period < STUDY.horizon:
+                await asyncio.sleep(60.0)
+                assert _shown(health) == GAUGES
+        await asyncio.gather(*roles)
+        assert _shown(health) == set()
 
     in_virtual_time(story())

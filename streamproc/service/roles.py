@@ -249,12 +249,16 @@ async def _follow_ledger(deployment: Deployment, log: Log, health: Health) -> No
     async def follow() -> None:
         public, shown = PublicStudy(log, deployment.study), None
         try:
-            while public.period < deployment.study.horizon:
-                await public.poll_ledger(timeout=0.5)
+            # What a long ledger said at its beginning was true once: nothing shown goes back to it.
+            await public.catch_up_ledger()
+            while True:
                 health.ready = True
                 if public.ledger is not shown:
                     shown = public.ledger
                     health.recorded(shown)
+                if public.period >= deployment.study.horizon:
+                    return
+                await public.poll_ledger(timeout=0.5)
         finally:
             await public.close()
 

@@ -110,6 +110,10 @@ class TopicSettings:
     cleanup_policy: str = "delete"
     retention_bytes: int = -1
     unclean_leader_election: bool = False
+    compression: str = "uncompressed"
+    """Whatever a client sends, the log keeps and hands out plain records."""
+    max_batch_bytes: int = 1_048_588
+    """Of records that are sent together, unpacked: what Kafka takes unless told otherwise."""
 
 
 class Reader(Protocol):

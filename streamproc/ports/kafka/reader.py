@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
+from streamproc.ports.kafka.batches import read_every_batch
 from streamproc.ports.kafka.never_create import never_create
 from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
@@ -17,8 +18,8 @@ from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, OffsetLost
 
 FETCH_BYTES = 4 * 1024 * 1024
 """Of one fetch of a partition, unless a single record is larger."""
-PATIENCE = 1.0
-"""Seconds to ask the leader what the topic is now, then anybody, before a read is LogUnavailable."""
+LEADER_PATIENCE, PATIENCE = 1.0, 5.0
+"""Seconds to ask the leader what the topic is now, and then anybody, before a read is LogUnavailable."""
 
 
 class KafkaReader:
@@ -42,6 +43,7 @@ class KafkaReader:
         committed: bool,
     ) -> None:
         self._topics, self._closed = topics, closed
+        self._patience = min(PATIENCE, timeout)
         self._at = TopicPartition(topic, partition)
         self._position = offset
         self._fetched: Sequence[Record] = ()
@@ -66,6 +68,7 @@ class KafkaReader:
             raise OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
         try:
             await self._consumer.start()
+            read_every_batch(self._consumer)
         except (KafkaError, OSError, TimeoutError) as error:
             raise explained(error, f"reading {self._at.topic}", LogUnavailable) from None
         self._consumer.assign([self._at])
@@ -103,9 +106,10 @@ class KafkaReader:
         """Of the leader: it knows of a new topic before it serves it."""
         assert self._opened is not None
         try:
-            look = await self._topics.look(self._at.topic, node=self._opened.leaders[self._at.partition], timeout=PATIENCE)
+            leader = self._opened.leaders[self._at.partition]
+            look = await self._topics.look(self._at.topic, node=leader, timeout=LEADER_PATIENCE)
         except LogUnavailable:
-            look = await self._topics.look(self._at.topic, timeout=PATIENCE)
+            look = await self._topics.look(self._at.topic, timeout=self._patience)
         if look.id != self._opened.id:
             raise await self._loss()
         self._opened = look

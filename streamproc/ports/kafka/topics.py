@@ -149,6 +149,8 @@ class Topics:
             cleanup_policy=config["cleanup.policy"],
             retention_bytes=int(config["retention.bytes"]),
             unclean_leader_election=config["unclean.leader.election.enable"] == "true",
+            compression=config["compression.type"],
+            max_batch_bytes=int(config["max.message.bytes"]),
         )
 
 
@@ -159,4 +161,6 @@ def _config(settings: TopicSettings) -> dict[str, str]:
         "cleanup.policy": settings.cleanup_policy,
         "min.insync.replicas": str(settings.min_insync_replicas),
         "unclean.leader.election.enable": "true" if settings.unclean_leader_election else "false",
+        "compression.type": settings.compression,
+        "max.message.bytes": str(settings.max_batch_bytes),
     }

@@ -21,6 +21,9 @@ RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two attempts, doubling."""
 
+LEAST_PATIENCE = 2.0
+"""Seconds for one broker to answer, at least, before another is asked."""
+
 T = TypeVar("T")
 
 
@@ -34,7 +37,9 @@ class Questions:
     def __init__(self, settings: KafkaSettings, timeout: float) -> None:
         self.timeout = timeout
         self._settings = settings
-        self._client = AIOKafkaClient(request_timeout_ms=int(1000 * timeout), **settings.options())
+        # Of one broker: others may answer where one is silent, and a client learns of that only when it stops waiting.
+        self._patience = max(timeout / 8, min(timeout, LEAST_PATIENCE))
+        self._client = AIOKafkaClient(request_timeout_ms=int(1000 * self._patience), **settings.options())
         wait_for_ready(self._client)
 
     async def start(self) -> None:
@@ -60,7 +65,7 @@ class Questions:
         denied, reason = None, "no answer"
         for host, port, _ in self._client.hosts:
             try:
-                return await knock(host, port, self._settings, self.timeout)
+                return await knock(host, port, self._settings, self._patience)
             except NotAllowed as denial:
                 denied = denied or denial
             except LogUnavailable as away:
@@ -73,7 +78,7 @@ class Questions:
         if broker is None:
             return await self._probe()
         try:
-            await knock(broker.host, broker.port, self._settings, self.timeout)
+            await knock(broker.host, broker.port, self._settings, self._patience)
         except LogUnavailable as away:
             raise TryAgain(f"broker {broker.host}:{broker.port} cannot be reached: {away}") from None
 
@@ -99,7 +104,7 @@ class Questions:
         """What `attempt` returns, once it does not raise TryAgain any more."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.timeout if timeout is None else timeout)
-        pause = FIRST_PAUSE
+        pause, reason = FIRST_PAUSE, f"{what}: no answer from the broker in time"
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -107,7 +112,7 @@ class Questions:
             except TryAgain as again:
                 reason = str(again)
             except TimeoutError:
-                raise LogUnavailable(f"{what}: no answer from the broker in time") from None
+                raise LogUnavailable(reason) from None
             if loop.time() + pause > deadline:
                 raise LogUnavailable(reason)
             await asyncio.sleep(pause)

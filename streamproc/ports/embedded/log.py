@@ -18,6 +18,8 @@ from streamproc.ports.log import NoSuchTopic, Offset, OffsetLost, Record, TopicS
 FILE = "log.sqlite"
 POLL = 0.05
 """Seconds between two looks for what other processes wrote."""
+NO_VERSION = -1
+"""Where nobody has created a log yet."""
 TRIM_EVERY = 3600.0
 """Seconds between two times that a process which appends to a topic forgets what is too old there."""
 
@@ -33,6 +35,7 @@ class EmbeddedLog:
         # Apart, so that a write which waits for another process holds up no reader.
         self._writes = Database(folder / FILE, timeout)
         self._trimmed: dict[str, float] = {}
+        self._look: asyncio.Task[int] | None = None
 
     async def __aenter__(self) -> Self:
         await self.topics()
@@ -41,6 +44,8 @@ class EmbeddedLog:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._look is not None:
+            self._look.cancel()
         await self._reads.close()
         await self._writes.close()
 
@@ -104,17 +109,32 @@ class EmbeddedLog:
 
     async def read(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> tuple[T, int]:
         """What a reader finds, and the version of the data it was found in."""
-        await self._expire()
-        return await self._ask(topic, lambda db: (work(db), _version(db)))
+        expired, found, version = await self._ask(topic, lambda db: (store.has_expired(db), work(db), _version(db)))
+        if expired:
+            await self.write(store.expire)
+            found, version = await self._ask(topic, lambda db: (work(db), _version(db)))
+        return found, version
 
-    async def changed(self, topic: str, version: int, timeout: float) -> None:
+    async def changed(self, version: int, timeout: float) -> None:
         """Wait for a write of any process after `version`, at most `timeout` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (left := deadline - loop.time()) > 0:
-            await asyncio.sleep(min(POLL, left))
-            if await self._ask(topic, _version) != version:
+            look = self._next_look()
+            await asyncio.wait([look], timeout=left)
+            if look.done() and look.result() != version:
                 return
+
+    def _next_look(self) -> asyncio.Task[int]:
+        """The version in a moment: one look for all readers, of which a process may have many that wait for months."""
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._version_soon())
+            self._look.add_done_callback(_take_notice)
+        return self._look
+
+    async def _version_soon(self) -> int:
+        await asyncio.sleep(POLL)
+        return await self._reads.read(_version, absent=lambda: NO_VERSION)
 
     async def write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None = None) -> T:
         """One atomic, durable change."""
@@ -156,7 +176,7 @@ class EmbeddedReader:
             left = deadline - loop.time()
             if found or left <= 0:
                 return found
-            await self._log.changed(self._topic, version, left)
+            await self._log.changed(version, left)
 
     def _look(self, count: int) -> Callable[[sqlite3.Connection], tuple[list[store.StoredRecord], Offset]]:
         offset = self._position
@@ -171,6 +191,12 @@ class EmbeddedReader:
 def _version(db: sqlite3.Connection) -> int:
     """Changes with every commit of another connection."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _take_notice(look: asyncio.Task[int]) -> None:
+    """Of its failure, which interests nobody if all who waited have gone."""
+    if not look.cancelled():
+        look.exception()
 
 
 def _no_such_topic(topic: str) -> Callable[[], NoReturn]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from threading import Lock
 
 from streamproc.ports.locks import FileLock, is_held
 from streamproc.ports.log import LogUnavailable
 
-POLL = 0.05
+POLL = 0.25
 """Seconds between two looks at the locks."""
 
 
@@ -21,6 +22,8 @@ class EmbeddedMembership:
         self._owned: dict[int, FileLock] = {}
         self._leaving: set[int] = set()
         self._last: frozenset[int] | None = None
+        self._looking = Lock()
+        self._closed = False
 
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
         loop = asyncio.get_running_loop()
@@ -38,15 +41,22 @@ class EmbeddedMembership:
             await asyncio.sleep(min(POLL, left))
 
     async def close(self) -> None:
-        for lock in self._owned.values():
-            lock.release()
-        self._owned.clear()
-        self._leaving.clear()
-        if self._slot is not None:
-            self._slot[1].release()
-            self._slot = None
+        # A look outlives the task that was cancelled in it: one under way is awaited, a later one takes nothing.
+        with self._looking:
+            self._closed = True
+            for lock in self._owned.values():
+                lock.release()
+            self._owned.clear()
+            self._leaving.clear()
+            if self._slot is not None:
+                self._slot[1].release()
+                self._slot = None
 
     def _look(self) -> frozenset[int]:
+        with self._looking:
+            return frozenset() if self._closed else self._assignment()
+
+    def _assignment(self) -> frozenset[int]:
         try:
             share = self._share()
             for partition in range(self._partitions):

@@ -1,6 +1,8 @@
 # One way to do each task. A machine needs Python 3.11 or newer (with venv) and make; everything else is locked.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
+# Tests start hundreds of processes, each of which would compile all of the code anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -12,7 +14,7 @@ SEEDS ?= 10000
 FIRST_SEED ?= 1
 SEED ?= 1
 INPUTS ?= 1000000
-SHARED = --numprocesses $(WORKERS) --dist loadfile
+SHARED = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Each is tried, not just looked up: a version manager leaves names on the path that do not run.
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.11 python3.12 python3.13 python3.14 python)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.broker.fixture import kafka_broker  # noqa: F401
+from tests.sharing import SharedServers, longest_first
 
 IN_CI = os.environ.get("CI") == "true"
 NEVER_SKIPPED_IN_CI = ("kafka", "docker", "prometheus", "browser")
@@ -25,6 +27,19 @@ settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test with a broker pays for what all share: jars that are fetched, a broker that starts."""
+    for item in items:
+        if item.get_closest_marker("kafka") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedServers:
+    return SharedServers(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

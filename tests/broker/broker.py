@@ -54,7 +54,7 @@ class KafkaBroker:
         self._java("org.apache.kafka.tools.AclCommand", *f"--bootstrap-server 127.0.0.1:{self.port} --add".split(),
                    "--allow-principal", f"User:{GUEST}", *arguments)  # fmt: skip
 
-    def start(self, *, timeout: float = 60.0) -> None:
+    def start(self, *, timeout: float = 180.0) -> None:
         """Start on what is in the folder; returns when the broker answers."""
         properties = self.folder / "server.properties"
         if not properties.exists():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
+
+from tests.fetching import fetch
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent.parent / ".kafka"
@@ -36,6 +37,4 @@ def kafka_jars() -> Path:
 def _fetch(folder: Path) -> None:
     command = ["mvn", "--batch-mode", "--quiet", "--file", str(HERE / "pom.xml")]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0:
-        raise RuntimeError(f"Maven could not fetch the broker:\n{outcome.stdout[-4000:]}{outcome.stderr[-2000:]}")
+    fetch(command, clean=lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -65,7 +65,7 @@ class SecureBroker(KafkaBroker):
         path.write_text(password + "\n")
         return path
 
-    def start(self, *, timeout: float = 60.0) -> None:
+    def start(self, *, timeout: float = 180.0) -> None:
         """Start the tool for ACLs too, which takes as long to get ready as the broker."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "acls.log").open("ab") as log:

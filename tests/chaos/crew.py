@@ -11,7 +11,7 @@ from tests.chaos.plan import BROKER, GATHERERS, Kind
 from tests.chaos.processes import KILLED, Process
 from tests.chaos.stage import AFTER_BROKER, STOP, Stage
 
-PATIENCE_BROKER = 120.0
+PATIENCE_BROKER = 240.0
 """Seconds for a broker to come back on a busy machine."""
 GIVE_UP = 5
 """Ends that should not be, after which a process is not started again."""

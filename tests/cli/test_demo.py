@@ -176,7 +176,7 @@ def test_a_few_people_are_served_from_a_new_folder_until_told_to_stop(tmp_path: 
 
 
 def test_told_to_stop_half_way_it_ends_cleanly_and_says_where_it_was(tmp_path: Path, streamproc: Command) -> None:
-    with started(tmp_path, "--people", "50", "--out", str(tmp_path / "demo")) as process:
+    with started(tmp_path, "--people", "3000", "--out", str(tmp_path / "demo")) as process:
         read_until(process, r"^    1 .*%$")
         process.send_signal(signal.SIGINT)
         rest, complaint = process.communicate(timeout=60)

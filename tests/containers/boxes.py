@@ -17,6 +17,8 @@ from tests.stream.programs import PATIENCE, Ended
 
 SAFE: dict[str, Any] = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"]}
 """How every container of the project is run."""
+PATIENT = {"timeout": 600}
+"""Of a client of the engine, in seconds: one without overlay mounts copies a whole image for each container."""
 
 
 class Box:
@@ -78,8 +80,8 @@ class Box:
         return ended
 
     def stop(self) -> Ended:
-        """SIGTERM, and wait as long as an engine usually does before it kills."""
-        self.container.stop(timeout=10)
+        """SIGTERM, and wait for its end."""
+        self.container.stop(timeout=60)
         return self.end()
 
     def kill(self) -> None:
@@ -119,7 +121,7 @@ class Boxes:
         entrypoint: list[str] | None = None,
     ) -> Box:
         """A container of an image, its root file system read-only. `mounts` are folders it may read."""
-        described = DockerContainer(image, env=dict(environ or {})).with_network(self._network)
+        described = DockerContainer(image, PATIENT, env=dict(environ or {})).with_network(self._network)
         described.with_command([str(argument) for argument in arguments]).with_tmpfs_mount("/tmp")
         described.with_kwargs(**SAFE, **({} if entrypoint is None else {"entrypoint": entrypoint}))
         for source, target in (mounts or {}).items():

@@ -17,7 +17,7 @@ from testcontainers.core.network import Network
 
 from streamproc.ports.connect import connect
 from streamproc.ports.log import LogUnavailable
-from tests.containers.boxes import Box, Boxes
+from tests.containers.boxes import PATIENT, Box, Boxes
 from tests.containers.engine import KAFKA, make_images, missing_engine
 from tests.containers.studies import ContainedStudy
 from tests.stream.places import Place
@@ -32,7 +32,7 @@ NewStudy = Callable[..., ContainedStudy]
 """`new_study(recipe's fields...)`: a study with a name of its own."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def images() -> None:
     missing = missing_engine()
     if missing is not None:
@@ -40,7 +40,7 @@ def images() -> None:
     make_images()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def network(images: None) -> Iterator[Network]:
     """What its containers publish is published on this machine only."""
     options = {"options": {"com.docker.network.bridge.host_binding_ipv4": "127.0.0.1"}}
@@ -48,11 +48,13 @@ def network(images: None) -> Iterator[Network]:
         yield network
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka_url(network: Network) -> Iterator[str]:
     """A broker in a container: `kafka:9092` to other containers, and this to the tests."""
     port = _free_port()
-    described = DockerContainer(KAFKA, env=_kafka_settings(port)).with_network(network).with_network_aliases("kafka")
+    described = (
+        DockerContainer(KAFKA, PATIENT, env=_kafka_settings(port)).with_network(network).with_network_aliases("kafka")
+    )
     described.with_bind_ports(9094, port).with_tmpfs_mount("/tmp")
     described.with_kwargs(read_only=True, cap_drop=["ALL"], security_opt=["no-new-privileges"])
     broker = Box(described)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import subprocess
 from pathlib import Path
 
 from docker.errors import DockerException  # type: ignore[import-untyped]
 from testcontainers.core.docker_client import DockerClient
 
 from tests.broker.jars import CACHE
+from tests.fetching import fetch
 
 ROOT = Path(__file__).parents[2]
 MAKE_IMAGES = ROOT / "deploy" / "airgap" / "make-images"
@@ -38,6 +38,4 @@ def make_images() -> None:
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = subprocess.run([MAKE_IMAGES], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        raise RuntimeError(f"the images could not be made:\n{made.stdout[-2000:]}{made.stderr[-4000:]}")
+        fetch([MAKE_IMAGES])

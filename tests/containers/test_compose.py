@@ -31,7 +31,7 @@ class Project:
 
     def __init__(self, program: list[str], study_folder: Path) -> None:
         own = {"STUDY_FOLDER": str(study_folder), "PERIOD_SECONDS": "1", "PUBLIC_PORT": "", "PROMETHEUS_PORT": ""}
-        name = {"COMPOSE_PROJECT_NAME": f"streamproc-test-{uuid.uuid4().hex[:8]}"}
+        name = {"COMPOSE_PROJECT_NAME": f"streamproc-test-{uuid.uuid4().hex[:8]}", "COMPOSE_HTTP_TIMEOUT": "600"}
         self._program = [*program, "--env-file", str(SETTINGS)]
         self._environ = {**os.environ, **own, **name}
 
@@ -62,7 +62,7 @@ class Project:
         return int(float(found[1])) if found else 0
 
     def wait(self, until: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + 3 * PATIENCE
         while not until():
             assert time.monotonic() < deadline, self.do("logs")
             time.sleep(0.5)

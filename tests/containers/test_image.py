@@ -26,7 +26,7 @@ def test_a_role_is_nobody_writes_only_its_state_shows_its_health_and_ends_when_t
 
 def test_a_role_without_a_broker_lives_but_is_not_healthy(new_study: NewStudy) -> None:
     study = new_study()
-    role = study.role("gather", "--operator", "127.0.0.1:9101", environ={"STREAMPROC_BROKER": "kafka://nowhere:9092"})
+    role = study.role("gather", "--operator", "127.0.0.1:9101", environ={"STREAMPROC_BROKER": "kafka://127.0.0.1:1"})
 
     role.says("the broker is away")
 

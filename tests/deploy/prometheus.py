@@ -83,7 +83,7 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             with error:
                 assert error.code == 503, f"{expression}: {error.read().decode()}"
-        except urllib.error.URLError:
+        except OSError:
             pass
         return []
 

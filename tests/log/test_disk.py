@@ -37,22 +37,22 @@ def test_the_lock_is_held_until_a_write_under_way_is_done(tmp_path: Path) -> Non
     class Slow(LocalFileSystem):
         def rename(self, old: Path, new: Path) -> None:
             begun.set()
-            go_on.wait(10)
+            go_on.wait(60)
             super().rename(old, new)
 
     disk = FolderDisk(tmp_path / "state", Slow())
     assert disk.lock("a.lock")
     writing, unlocking = Thread(target=disk.write, args=("a", b"it")), Thread(target=disk.unlock, args=("a.lock",))
     writing.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     unlocking.start()
     unlocking.join(0.1)
 
     assert unlocking.is_alive() and not FolderDisk(tmp_path / "state").lock("a.lock")
 
     go_on.set()
-    writing.join(10)
-    unlocking.join(10)
+    writing.join(60)
+    unlocking.join(60)
     assert FolderDisk(tmp_path / "state").lock("a.lock")
     assert disk.read("a") == b"it"
 

@@ -10,7 +10,7 @@ from tests.log.worlds import World, new_topic
 
 async def settled(*members: Membership, partitions: int) -> list[frozenset[int]]:
     """What the members have once they share all partitions, and each has its part."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             shares = await asyncio.gather(*(member.assigned(timeout=0.3) for member in members))
             sizes = [len(share) for share in shares]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -80,11 +81,11 @@ async def new_topic(log: Log, partitions: int = 1) -> str:
 async def read_to(reader: Reader, position: int) -> list[Record]:
     """Everything a reader finds until it stands at `position`, which it must reach."""
     found: list[Record] = []
-    for _ in range(40):
-        found += await reader.read(timeout=0.25)
-        if reader.position >= position:
-            return found
-    raise AssertionError(f"the reader stays at {reader.position}, expected {position}")
+    async with asyncio.timeout(60):
+        while True:
+            found += await reader.read(timeout=0.25)
+            if reader.position >= position:
+                return found
 
 
 async def read_all(log: Log, topic: str, partition: int = 0, *, committed: bool = True) -> list[bytes | None]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.mutation.faults import FAULTS, Fault
 
 PROJECT = Path(__file__).resolve().parents[2]
+NOT_THE_CODE = (".*", "out", "__pycache__", "*.egg-info", "node_modules", "*.jar", "*.whl")
+"""Among it what another test process may be fetching at this moment."""
 
 
 def main(names: Iterable[str]) -> int:
@@ -19,7 +21,7 @@ def main(names: Iterable[str]) -> int:
     chosen = [fault for fault in FAULTS if not names or any(name in fault.name for name in names)]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "project"
-        shutil.copytree(PROJECT, copy, ignore=shutil.ignore_patterns(".*", "out", "__pycache__", "*.egg-info"))
+        shutil.copytree(PROJECT, copy, ignore=shutil.ignore_patterns(*NOT_THE_CODE))
         every_test = sorted({test for fault in chosen for test in fault.tests})
         if not _passes(copy, every_test):
             print("the tests fail without any fault; mend that first")

@@ -26,7 +26,7 @@ RECIPE = Recipe("guarded", horizon=HORIZON, k=2, partitions=2, people=PEOPLE)
 NewStudy = Callable[[], Secured]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def secure_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """Nobody may do anything on it yet."""
     missing = missing_programs()
@@ -42,13 +42,13 @@ def secure_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBr
         broker.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What `init --print` shows for the study of these tests."""
     return print_acls(tmp_path_factory.mktemp("printed"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded_broker(secure_broker: SecureBroker, printed: str) -> SecureBroker:
     """The broker, once Kafka's own tool has added every line that a running study needs, as it was printed."""
     for line in command_lines(printed):

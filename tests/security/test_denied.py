@@ -77,7 +77,7 @@ async def append(study: Secured, *topics: str) -> None:
 async def allowed(attempt: Coroutine[Any, Any, object]) -> bool:
     """Whether it worked; anything but success and the broker's denial fails the test."""
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await attempt
     except NotAllowed as denied:
         assert "AUTHORIZATION_FAILED" in str(denied)
@@ -88,10 +88,8 @@ async def allowed(attempt: Coroutine[Any, Any, object]) -> bool:
 async def read(log: Log, topic: str) -> None:
     reader = await log.reader(topic, 0, Offset(0))
     try:
-        for _ in range(40):
-            if await reader.read():
-                return
-        raise AssertionError(f"{topic}: neither a record nor a denial")
+        while not await reader.read():  # a record or a denial comes
+            pass
     finally:
         await reader.close()
 
@@ -123,7 +121,7 @@ def test_only_gatherers_are_given_partitions(filled: Secured) -> None:
     async def attempt(principal: str) -> None:
         async with filled.connect(principal) as log:
             membership = await log.membership("guarded.gather", "guarded.reports")
-            await membership.assigned(timeout=10)
+            await membership.assigned(timeout=25)
 
     for principal in PRINCIPALS:
         assert run(allowed(attempt(principal))) == (principal == GATHERER)

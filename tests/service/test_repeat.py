@@ -41,7 +41,7 @@ def dies_in_run_3(run: int, replayed: Replayed) -> int:
 
 
 def nobody_left() -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while multiprocessing.active_children():
         if time.monotonic() > deadline:
             return False

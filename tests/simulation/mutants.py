@@ -37,7 +37,7 @@ def mutated(mutant: Mutant | None) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "project"
         for part in ("streamproc", "tests"):
-            shutil.copytree(PROJECT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(PROJECT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         shutil.copy(PROJECT / "pyproject.toml", copy)
         if mutant is not None:
             file = copy / "streamproc" / mutant.file

@@ -12,7 +12,7 @@ from tests.status_page.studies import PageRecipe, ShownStudy, sticky
 from tests.stream.programs import Programs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Chromium]:
     if PROGRAM is None:
         pytest.skip(MISSING)
@@ -35,7 +35,7 @@ def new_study(tmp_path: Path) -> Iterator[ShownStudy]:
     programs.end_all()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownStudy]:
     """Three of five periods are released, and the roles run. For tests that only look."""
     folder = tmp_path_factory.mktemp("half-way")

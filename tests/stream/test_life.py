@@ -40,7 +40,7 @@ def test_a_command_gives_up_on_a_broker_that_is_away(new_place: NewPlace, comman
         str(place.write_panel(random_symbols("01", 200, 4, seed=1))) if ".csv" in word else word for word in command
     ]
 
-    ended = place.call(name, *arguments, "--broker", NOBODY, "--timeout", 0.3)
+    ended = place.call(name, *arguments, "--broker", NOBODY, "--timeout", 1)
 
     assert ended.code == 5
     assert ended.out == ""

@@ -22,6 +22,7 @@ from streamproc.synth.step import Column
 from streamproc.wire.columns import CHUNK_BYTES, encode_column
 from streamproc.wire.contracts import ContractRecord
 from tests.broker.broker import KafkaBroker
+from tests.fetching import fetch
 from tests.wire.examples import COLUMN, MONTHS_POOR
 from tests.wire.test_columns import record_of
 
@@ -37,9 +38,7 @@ def node() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         installed = PROGRAM / "node_modules" / ".package-lock.json"
         if not installed.exists() or installed.stat().st_mtime < (PROGRAM / "package-lock.json").stat().st_mtime:
-            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-            outcome = subprocess.run(command, cwd=PROGRAM, capture_output=True, text=True, check=False)
-            assert outcome.returncode == 0, f"npm could not fetch the packages:\n{outcome.stderr[-2000:]}"
+            fetch(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=PROGRAM)
     return PROGRAM / "read-columns.mjs"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,7 +79,21 @@ class Visit:
         return self.see(lambda page: page.locator(selector).all_inner_texts())
 
     def click(self, selector: str) -> None:
-        self.see(lambda page: page.click(selector))
+        """Once it can be clicked. In one go: what is replaced by newer news between a button's down and up gets no click."""
+
+        def click(page: Page) -> None:
+            page.click(selector, trial=True)
+            page.locator(selector).first.dispatch_event("click")
+
+        self.see(click)
+
+    def until(self, holds: str | Callable[[], bool]) -> None:
+        """Wait until a script says so in the page, or a function here."""
+        # Asked again and again, because the page's Content-Security-Policy allows no `wait_for_function`.
+        deadline = time.monotonic() + PATIENCE / 1000
+        while not (self.ask(holds) if isinstance(holds, str) else holds()):
+            assert time.monotonic() < deadline, holds
+            self.see(lambda page: page.wait_for_timeout(20))  # the browser goes on meanwhile
 
     def press(self, *keys: str) -> None:
         for key in keys:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from threading import Event, Timer
 
 import pytest
 
 from streamproc.errors import InvalidInput
 from streamproc.ports.embedded import EmbeddedLog
+from streamproc.ports.locks import FileLock
 from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, TopicSettings
 from tests.log.worlds import new_topic, read_all
 
@@ -219,3 +221,30 @@ async def test_a_folder_that_vanishes_while_it_is_used_is_unavailable_or_empty(l
     async with EmbeddedLog(log.folder) as anew:
         with pytest.raises(NoSuchTopic):
             await anew.append(topic, 0, b"x")
+
+
+async def test_a_member_that_is_closed_in_the_middle_of_a_look_holds_nothing(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = Event(), Event()
+    take = FileLock.take
+
+    def slowly(path: Path) -> FileLock | None:
+        begun.set()
+        go_on.wait(60)
+        return take(path)
+
+    topic = await new_topic(log, partitions=2)
+    member = await log.membership(f"{topic}.gather", topic)
+    monkeypatch.setattr(FileLock, "take", slowly)
+    looking = asyncio.create_task(member.assigned())
+    await asyncio.to_thread(begun.wait, 60)
+    looking.cancel()
+    Timer(0.1, go_on.set).start()
+    await member.close()
+
+    successor = await log.membership(f"{topic}.gather", topic)
+    async with asyncio.timeout(60):
+        while await successor.assigned() != frozenset(range(2)):
+            pass
+    await successor.close()

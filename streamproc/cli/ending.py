@@ -50,6 +50,12 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     sys.exit(code)
 
 
+def end_well_when_told() -> None:
+    """From now on SIGTERM and Ctrl-C end the process with 0."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+
+
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     """End like any command that fails, so that files half written are removed and workers ended."""
     sys.exit(128 + number)

@@ -241,3 +241,23 @@ def test_an_interrupted_run_leaves_neither_files_nor_tracebacks(
     assert started.returncode == code
     assert complaint.strip() == says
     assert list(out.iterdir()) == []
+
+
+TOLD_AT_ONCE = """
+import os, signal, sys
+from streamproc.cli import app
+real = app.import_module
+def told(name):
+    os.kill(os.getpid(), int(sys.argv.pop()))
+    return real(name)
+app.import_module = told
+app.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("role", ["run", "gather", "synthesize", "watch"])
+def test_a_role_that_is_told_to_stop_before_it_has_started_ends_well(study: Path, role: str, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", TOLD_AT_ONCE, role, str(study), str(number.value)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

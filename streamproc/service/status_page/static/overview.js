@@ -43,7 +43,7 @@ function alerts(status) {
   if (status.problem)
     found.push(h("div", { class: "alert danger", role: "note", "aria-label": "Verification failed" }, h("strong", {}, "The server’s check of the topics failed. "), `${status.problem}. What is shown below is from before that.`));
   if (!status.following)
-    found.push(h("div", { class: "alert warning", role: "note", "aria-label": "Broker" }, h("strong", {}, "The broker does not answer. "), "The server tries again by itself; what is released stays as it is."));
+    found.push(h("div", { class: "alert warning", role: "note", "aria-label": "Broker" }, h("strong", {}, "The topics are not followed now. "), "The broker does not answer, or the server has just started and reads them from their start. It goes on by itself; what is released stays as it is."));
   if (status.rho_spent > status.rho * (1 + 1e-12))
     found.push(h("div", { class: "alert danger", role: "note", "aria-label": "Over budget" }, h("strong", {}, "More than the budget was spent. "), "A draw was lost and its cost accepted; the ledger below names it."));
   return found;

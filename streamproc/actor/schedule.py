@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
 from streamproc.ports.control import ControlFollower, append_cut, check_anybody, check_counts
@@ -17,12 +19,23 @@ LONGEST_NAP = 30.0
 class Scheduler:
     """Appends the study's cuts in time. Cuts cannot be taken back, so it would rather ask than close what it missed."""
 
-    def __init__(self, study: Study, schedule: Schedule, log: Log, clock: Clock, *, catch_up: bool) -> None:
+    def __init__(
+        self,
+        study: Study,
+        schedule: Schedule,
+        log: Log,
+        clock: Clock,
+        *,
+        catch_up: bool,
+        in_time: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`in_time` is called whenever every period that is due is closed."""
         self._study = study
         self._schedule = schedule
         self._log = log
         self._clock = clock
         self._catch_up = catch_up
+        self._in_time = in_time
         self._began = False
         """Whether it has seen that the study's first cut was not overdue when the study began."""
 
@@ -72,6 +85,7 @@ class Scheduler:
     async def _close_what_is_due(self, control: ControlFollower) -> None:
         overdue = self._check_missed(control)
         if not overdue:
+            self._in_time()
             await self._clock.sleep(self._until_next(control.sequence.period))
             await self._read_all(control)
             return

@@ -141,8 +141,7 @@ async def _stay(work: Awaitable[None], health: Health) -> None:
         await work
         event("the last period is released; the study is over")
     except* Refused as refusals:
-        health.ready = False
-        health.operator.refused.set(1)
+        health.refused()
         refusal = first_error(refusals)
         event(f"{refusal}; waiting to be told to stop", logging.ERROR)
         try:

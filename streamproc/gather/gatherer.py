@@ -40,6 +40,9 @@ class Observer(Protocol):
     def rejected(self, partition: int, rejects: Sequence[Reject]) -> None: ...
     def tallied(self, partition: int, period: Period, people: int) -> None: ...
     def checkpointed(self, partition: int, size: int) -> None: ...
+    def up_to_date(self, partition: int) -> None:
+        """Whatever is closed is tallied; told again and again while that is so."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,8 @@ class Gatherer:
                 await self._send(tallies)
                 size = await self._ports.offload(save, gathering, reader.position)
                 self._observer.checkpointed(self._partition, size)
+            if gathering.next_cut() is None:
+                self._observer.up_to_date(self._partition)
 
     async def _read_on(self, gathering: Gathering, reader: Reader) -> None:
         records = await reader.read(max_records=AT_ONCE, timeout=0.2)

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from streamproc.actor.schedule import Scheduler
@@ -39,6 +40,9 @@ Result = TypeVar("Result")
 LONGEST_PAUSE = 30.0
 """Seconds between two tries to reach a broker that is away."""
 
+# The parts of a process that can be in trouble while others are not; besides, each gathered partition is one.
+CONNECTION, LEDGER, SYNTHESIZER, SCHEDULE, GATHERERS = "connection", "ledger", "synthesizer", "schedule", "gatherers"
+
 
 class Health:
     """What the listeners show of a process, and where the roles report to. Implements the roles' observers."""
@@ -46,13 +50,34 @@ class Health:
     def __init__(self, deployment: Deployment) -> None:
         self.public = PublicMetrics()
         self.operator = OperatorMetrics()
-        self.ready = False
-        """Whether the process does its work; False while it waits for the broker."""
+        self._ledger_read = False
+        self._refused = False
+        self._waiting: set[str] = set()
+        """The parts that are in trouble."""
         self._study = deployment.study
         self.operator.show_study(self._study.horizon, lambda: self.ready)
         self._since = time.monotonic()
         """When the synthesizer last looked for tallies, or released a period."""
         self.recorded(None)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process does its work; False while any part of it waits for the broker."""
+        return self._ledger_read and not self._waiting and not self._refused
+
+    def well(self, part: str) -> None:
+        """That part is not in trouble, or not any more: it has done what it could not do."""
+        self._waiting.discard(part)
+
+    def refused(self) -> None:
+        """A role has refused to go on."""
+        self._refused = True
+        self.operator.refused.set(1)
+
+    def followed(self) -> None:
+        """The ledger is read to its end."""
+        self._ledger_read = True
+        self.well(LEDGER)
 
     def recorded(self, ledger: VerifiedLedger | None) -> None:
         """This is the public ledger now; None before the study began."""
@@ -76,6 +101,7 @@ class Health:
 
     def watermark(self, period: Period) -> None:
         """Every partition has tallied this period."""
+        self.well(SYNTHESIZER)
         self.operator.watermark.set(period)
         self._since = time.monotonic()
 
@@ -85,6 +111,7 @@ class Health:
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         """A period is published, or was found to be when the process started."""
+        self.well(SYNTHESIZER)
         for name, contract in synthesis.contracts.items():
             counts = _released_counts(contract, synthesis.states[name])
             if counts is not None:
@@ -102,9 +129,9 @@ class Health:
         self.operator.fenced.inc()
         event("fenced", logging.WARNING, period=period)
 
-    def trouble(self, problem: str) -> None:
-        """Something that will be tried again."""
-        self.ready = False
+    def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
+        """Something that will be tried again; it is over when that part says so, whatever others can do meanwhile."""
+        self._waiting.add(part)
         self.operator.troubles.inc()
         event(problem, logging.WARNING)
 
@@ -122,6 +149,7 @@ class Health:
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
         """A period of one partition was sent."""
+        self.well(_gathering(partition))
         self.operator.people.labels(partition).set(people)
         self.operator.settled.labels(partition).set(period)
         event("tallied", partition=partition, period=period)
@@ -129,6 +157,15 @@ class Health:
     def checkpointed(self, partition: int, size: int) -> None:
         """A gatherer's state is durable."""
         self.operator.state_bytes.labels(f"gather-{partition}").set(size)
+
+    def up_to_date(self, partition: int) -> None:
+        """Every period of it that is closed was sent."""
+        self.well(_gathering(partition))
+
+
+def _gathering(partition: int) -> str:
+    """The part that gathers a partition."""
+    return f"partition {partition}"
 
 
 def _released_counts(contract: Contract, state: State) -> IntArray | None:
@@ -148,18 +185,19 @@ async def synthesize(
     """
     study, clock = deployment.study, deployment.clock
     started = started or asyncio.Event()
-    if await patiently(lambda: is_over(deployment, log, draws=True), health):
+    if await patiently(lambda: is_over(deployment, log, draws=True), health, SYNTHESIZER):
         started.set()
         return await _follow_ledger(deployment, log, health)
     with deployment.locked_disk() as disk:
-        await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health)
-        mark = await patiently(lambda: deployment.fingerprint(log), health)
+        await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health, SYNTHESIZER)
+        mark = await patiently(lambda: deployment.fingerprint(log), health, SYNTHESIZER)
         synthesizer = Synthesizer(study, mark, SynthesizerPorts(log, disk, deployment.entropy(), clock), health)
         synthesizer.started = started
         scheduler = None
         if study.schedule is not None:
-            scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up)
-            await patiently(scheduler.check, health)
+            in_time = partial(health.well, SCHEDULE)
+            scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up, in_time=in_time)
+            await patiently(scheduler.check, health, SCHEDULE)
         async with asyncio.TaskGroup() as group:
             # Ends by itself, when it has shown the last period: the listeners may outlive this.
             group.create_task(_follow_ledger(deployment, log, health))
@@ -169,17 +207,16 @@ async def synthesize(
             try:
                 await synthesizer.run()
             except Refused:
-                health.operator.refused.set(1)
+                health.refused()
                 raise
             if closing is not None:
                 closing.cancel()
-    health.ready = True  # whatever the last trouble was, it is over, and nobody is left to say so
 
 
 async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: Health) -> None:
     """Not before the synthesizer has started: a refused start changes nothing, and cuts cannot be taken back."""
     await synthesizer.started.wait()
-    await patiently(scheduler.run, health)
+    await patiently(scheduler.run, health, SCHEDULE)
 
 
 async def gather(deployment: Deployment, log: Log, health: Health, pinned: Sequence[int] = ()) -> None:
@@ -188,10 +225,10 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
     By then their last checkpoints are written or given up: whoever purges the study finds all that was kept of it here.
     """
     study = deployment.study
-    if await patiently(lambda: is_over(deployment, log, draws=False), health):
+    if await patiently(lambda: is_over(deployment, log, draws=False), health, GATHERERS):
         return await _follow_ledger(deployment, log, health)
     with deployment.gathering_disk() as disk:
-        await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health)
+        await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health, GATHERERS)
         try:
             await _gather_in(disk, deployment, log, health, pinned)
         finally:
@@ -206,7 +243,7 @@ async def _gather_in(disk: FolderDisk, deployment: Deployment, log: Log, health:
         if pinned:
             crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
         else:
-            membership = await patiently(lambda: log.membership(topics.group, topics.reports), health)
+            membership = await patiently(lambda: log.membership(topics.group, topics.reports), health, GATHERERS)
             crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
         await _follow_ledger(deployment, log, health)
         crew.cancel()
@@ -224,7 +261,7 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
     try:
         async with asyncio.TaskGroup() as group:
             while True:
-                assigned = await patiently(lambda: membership.assigned(timeout=0.5), health)
+                assigned = await patiently(lambda: membership.assigned(timeout=0.5), health, GATHERERS)
                 for partition in set(working) - assigned:
                     task = working.pop(partition)
                     task.cancel()
@@ -240,7 +277,11 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
 async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, partition: int) -> None:
     ports = GathererPorts(log, disk, deployment.clock)
     health.operator.begin(partition)
-    await patiently(lambda: Gatherer(deployment.study, partition, deployment.roster, ports, health).run(), health)
+
+    def run() -> Awaitable[None]:
+        return Gatherer(deployment.study, partition, deployment.roster, ports, health).run()
+
+    await patiently(run, health, _gathering(partition))
 
 
 async def _follow_ledger(deployment: Deployment, log: Log, health: Health) -> None:
@@ -252,7 +293,7 @@ async def _follow_ledger(deployment: Deployment, log: Log, health: Health) -> No
             # What a long ledger said at its beginning was true once: nothing shown goes back to it.
             await public.catch_up_ledger()
             while True:
-                health.ready = True
+                health.followed()
                 if public.ledger is not shown:
                     shown = public.ledger
                     health.recorded(shown)
@@ -262,21 +303,27 @@ async def _follow_ledger(deployment: Deployment, log: Log, health: Health) -> No
         finally:
             await public.close()
 
-    await patiently(follow, health)
+    await patiently(follow, health, LEDGER)
 
 
-async def patiently(work: Callable[[], Awaitable[Result]], health: Health) -> Result:
-    """Do it, waiting for a broker that is away; a denied authorisation ends it at once."""
+async def patiently(work: Callable[[], Awaitable[Result]], health: Health, part: str = CONNECTION) -> Result:
+    """Do it, waiting for a broker that is away; a denied authorisation ends it at once.
+
+    Work that goes on for long tells `health` itself when that part of the process is well again.
+    """
     pause = 0.5
-    while True:
-        began = asyncio.get_running_loop().time()
-        try:
-            return await work()
-        except NotAllowed:
-            raise
-        except (LogUnavailable, OutcomeUnknown) as problem:
-            if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
-                pause = 0.5  # it worked for a while: this is another trouble
-            health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}")
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+    try:
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                return await work()
+            except NotAllowed:
+                raise
+            except (LogUnavailable, OutcomeUnknown) as problem:
+                if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
+                    pause = 0.5  # it worked for a while: this is another trouble
+                health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}", part)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+    finally:
+        health.well(part)  # one that has ended waits for nobody

@@ -1,26 +1,33 @@
-"""What a process shows of itself is true now, not of a past that it reads again."""
+"""What a process shows of itself is true now, not of a past that it reads again; and of all of it, not of a part."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
-from streamproc.ports.log import LogUnavailable, Offset, Record
+import pytest
+
+from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown, Record
 from streamproc.ports.simulated import Faults, SimulatedLog
 from streamproc.ports.simulated.parts import SimulatedReader
 from streamproc.service.deployment import Deployment
-from streamproc.service.roles import Health, gather
+from streamproc.service.reporter import Reporter
+from streamproc.service.roles import Health, gather, synthesize
+from streamproc.study import Schedule
 from streamproc.wire.chain import VerifiedLedger
-from tests.actor.runs import two_periods
+from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
-from tests.world.virtual_time import in_virtual_time
+from tests.world.virtual_time import BEGINNING, in_virtual_time
+
+PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
 
 
 @dataclass
 class Away(Faults):
-    """Nobody reads the ledger while it is away."""
+    """Nobody can read that topic while it is away."""
 
     topic: str
     away: bool = False
@@ -64,5 +71,117 @@ def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path:
             await asyncio.sleep(60.0)
         gathering.cancel()
         assert health.released_so_far == [0, 2, 2]
+
+    in_virtual_time(story())
+
+
+@dataclass
+class Unwritable(Faults):
+    """A broker that is read from as ever, while nothing that is sent is acknowledged, as with too few replicas."""
+
+    broken: bool = True
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if self.broken and call in ("append", "append_many", "commit"):
+            await asyncio.sleep(30.0)
+            raise OutcomeUnknown("no answer from the broker in time")
+
+
+async def _check_ready_once_it_can_write(health: Health, fault: Unwritable) -> None:
+    """Not ready for an hour in which nothing can be sent, however well the ledger is read; and soon after it."""
+    await asyncio.sleep(31.0)  # until the first answer has not come
+    for _ in range(3600):
+        assert not health.ready
+        await asyncio.sleep(1.0)
+    fault.broken = False
+    await asyncio.sleep(90.0)
+    assert health.ready
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        assert not task.done()
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def test_a_gatherer_that_cannot_send_its_tallies_is_not_ready(tmp_path: Path) -> None:
+    async def story() -> None:
+        world, fault = await begun(), Unwritable()
+        await Reporter(world.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
+        await world.close_period(1)
+        deployment = deployment_in(tmp_path, world.clock)
+        health = Health(deployment)
+        synthesizer = asyncio.create_task(world.synthesizer().run())
+        # Before it comes to the cut again it reads several times, which goes well.
+        gathering = asyncio.create_task(gather(deployment, SmallFetches(world.broker, fault), health))
+        await _check_ready_once_it_can_write(health, fault)
+        await _end(gathering, synthesizer)
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize("lost", ["reports", "control", "ledger"])
+def test_a_gatherer_that_cannot_read_is_not_ready_until_it_can_though_nobody_reports(tmp_path: Path, lost: str) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment, fault = deployment_in(tmp_path, world.clock), Away(getattr(world.topics, lost))
+        health = Health(deployment)
+        synthesizer = asyncio.create_task(world.synthesizer().run())
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
+        for away in (False, True, False):
+            fault.away = away
+            await asyncio.sleep(60.0)
+            assert health.ready is not away
+        await _end(gathering, synthesizer)
+
+    in_virtual_time(story())
+
+
+def test_a_trouble_of_a_gatherer_ends_with_it(tmp_path: Path) -> None:
+    """Somebody else has tallied the last period."""
+
+    async def story() -> None:
+        world = await begun()
+        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.reports, away=True)
+        health = Health(deployment)
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
+        await fed(world, world.synthesizer().run())
+        await gathering
+        assert health.operator.registry.get_sample_value("streamproc_troubles_total") != 0
+        assert health.ready
+
+    in_virtual_time(story())
+
+
+def test_a_synthesizer_that_cannot_begin_the_study_is_not_ready(tmp_path: Path) -> None:
+    async def story() -> None:
+        world, fault = await begun(), Unwritable()
+        deployment = deployment_in(tmp_path, world.clock)
+        health = Health(deployment)
+        log = world.connection("synthesizer", fault)
+        synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=False))
+        await _check_ready_once_it_can_write(health, fault)
+        await _end(synthesizer)
+
+    in_virtual_time(story())
+
+
+def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path: Path) -> None:
+    async def story() -> None:
+        world, fault = await begun(), Unwritable(broken=False)
+        await Reporter(world.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
+        schedule = Schedule(BEGINNING, every=timedelta(hours=5))
+        deployment = replace(deployment_in(tmp_path, world.clock), study=replace(STUDY, schedule=schedule))
+        health = Health(deployment)
+        log = world.connection("synthesizer", fault)
+        synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=False))
+        await asyncio.sleep(timedelta(hours=4.9).total_seconds())
+        assert health.ready
+        fault.broken = True
+        await asyncio.sleep(timedelta(hours=0.1).total_seconds())
+        await _check_ready_once_it_can_write(health, fault)
+        assert len(world.cuts()) == 1
+        await _end(synthesizer)
 
     in_virtual_time(story())

@@ -12,7 +12,7 @@ from streamproc.ports.log import Log
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
-from streamproc.service.roles import Health
+from streamproc.service.roles import SYNTHESIZER, Health
 from streamproc.study import Study
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import Synthesis
@@ -96,8 +96,8 @@ class WatchedHealth(Health):
         self._process.journal.fault("fenced", self._process.name, f"in period {period}")
         super().fenced(period)
 
-    def trouble(self, problem: str) -> None:
+    def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
         # It tries again by itself: only one that has changed something by now may be past its start.
         self._process.started |= bool(set(self._process.changed) - {"fence"})
         self._process.journal.said.append(problem)
-        super().trouble(problem)
+        super().trouble(problem, part)

@@ -99,6 +99,9 @@ class Diary:
     def checkpointed(self, partition: int, size: int) -> None:
         self.told.append(f"checkpointed {partition}")
 
+    def up_to_date(self, partition: int) -> None:
+        """Told too often to be kept."""
+
 
 class StudyWorld:
     """Make one inside the virtual loop, then `await begin()`."""

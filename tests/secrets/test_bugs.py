@@ -24,4 +24,5 @@ def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(new_place: NewPla
         for told in ("KeyError", "Traceback", "in ingest", 'raise ValueError(f"cannot use {quoted}")'):
             assert told in ended.complaint
     else:
-        assert len(ended.complaint.splitlines()) == 1
+        connected, line = ended.complaint.splitlines()
+        assert "connected" in connected and "this is a bug" in line

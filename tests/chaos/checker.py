@@ -27,6 +27,7 @@ def checks(evidence: Evidence) -> dict[str, Check]:
         return partial(check, evidence, model)
 
     return {
+        "the ledger begins with the study that was asked for": without(public_checks.study_is_the_one_asked_for),
         "1: whoever reads a column, whenever, reads the same bytes": without(public_checks.readers_saw_the_same),
         "1: every column is the one in the ledger": without(public_checks.columns_match_the_ledger),
         "2: every column comes once, in order, without a gap": without(public_checks.columns_come_once),

@@ -39,6 +39,8 @@ class Evidence:
     ledger_uncommitted: Topic
     """With everything that was aborted."""
     synthetic_uncommitted: Mapping[str, Topic]
+    asked: Mapping[str, Any]
+    """The public values that the study was made with."""
     seen_along: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict)
     """What subscribers who read all along were given: topic, offset, value. `ledger`, or the name of a release."""
     watched: Sequence[Sequence[tuple[str, int, str]]] = ()

@@ -30,6 +30,13 @@ def columns_of(topic: Topic) -> dict[int, bytes]:
     return columns
 
 
+def study_is_the_one_asked_for(evidence: Evidence) -> Iterator[str]:
+    """Everything else is judged by the values in the ledger, so these must not be the program's own invention."""
+    for value in sorted(evidence.study.keys() | evidence.asked.keys()):
+        if evidence.study.get(value) != evidence.asked.get(value):
+            yield f"another {value}: {evidence.study.get(value)!r}, asked for {evidence.asked.get(value)!r}"
+
+
 def columns_come_once(evidence: Evidence) -> Iterator[str]:
     """Every column of every release once, whole, in order, without a gap, after one contract."""
     for name, topic in evidence.synthetic.items():

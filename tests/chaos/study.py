@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
+from typing import Any
 
 ID_MARK, SYMBOL_MARK = "idmark", "symark"
 """Parts of every id and every symbol, by which both are found wherever they should not be."""
@@ -66,6 +67,22 @@ event = ["{ALPHABET[-1]}"]
 url = "{url}"
 partitions = {self.partitions}
 """
+
+    @property
+    def public(self) -> dict[str, Any]:
+        """The values of the file, and those that docs/study.md puts where it says nothing, as the ledger must begin with."""
+        windows = {"name": "recent", "kind": "window", "share": "1/5", "k": 2, "measure": "histogram", "beta": 0.05}
+        counts = {"name": "ever", "kind": "cumulative", "share": "4/5", "counter": "honaker", "allocation": "equal-max"}
+        rules = {"missing": "carry", "initial": ALPHABET[0], "duplicates": "first"}
+        return {
+            "name": self.name,
+            "alphabet": list(ALPHABET),
+            "horizon": self.horizon,
+            "population": {"size": len(self.people), **rules},
+            "privacy": {"rho": 1000.0, "delta": 1e-6, "adjacency": "zero-out"},
+            "releases": [windows, counts | {"event": [ALPHABET[-1]]}],
+            "partitions": self.partitions,
+        }
 
     @cached_property
     def people(self) -> list[str]:

@@ -79,6 +79,7 @@ async def _read(folder: Path) -> Evidence:
             synthetic=committed,
             ledger_uncommitted=everything.pop("ledger"),
             synthetic_uncommitted=everything,
+            asked=STUDY.public,
         )
 
 
@@ -145,6 +146,10 @@ def in_ledger(kind: str, place: int, change: Callable[[Record], Record | None]) 
     return apply
 
 
+def in_study(**values: Any) -> Change:
+    return in_ledger("study", 0, lambda record: _changed(record, study=record.fields["study"] | values))
+
+
 def in_release(name: str, change: Callable[[Sequence[Record]], Sequence[Record]]) -> Change:
     return lambda evidence: replace(evidence, synthetic={**evidence.synthetic, name: change(evidence.synthetic[name])})
 
@@ -205,7 +210,13 @@ SAME, DRAW = "1: whoever reads a column, whenever, reads the same bytes", "3: on
 SPENT, EXACT = "4: the spending is the exact cost, within the budget", "6: without noise the columns are the exact data"
 TALLIES, KEPT = "5: tallies are a function of the log and the cuts", "6: acknowledged reports count"
 
+ASKED = "the ledger begins with the study that was asked for"
+
 CHANGES: list[tuple[str, str, Change]] = [
+    (ASKED, "other symbols", in_study(alphabet=["a", "b", "c"])),
+    (ASKED, "other rules", in_study(population={"missing": "carry", "initial": "a", "duplicates": "last"})),
+    (ASKED, "other partitions", in_study(partitions=1)),
+    (ASKED, "more than was asked for", in_study(more=1)),
     (SAME, "a record was other bytes before", lambda e: replace(e, seen_along={"ever": {2: b"x"}})),
     (SAME, "a record that was seen is gone", lambda e: replace(e, seen_along={"ledger": {10**6: e.ledger[0].value}})),
     (SAME, "watch showed another digest", lambda e: replace(e, watched=[[("ever", 1, "00")]])),

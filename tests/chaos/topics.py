@@ -78,4 +78,5 @@ def read_evidence(server: str, study: ChaosStudy) -> Evidence:
         synthetic=committed,
         ledger_uncommitted=uncommitted.pop("ledger"),
         synthetic_uncommitted=uncommitted,
+        asked=study.public,
     )

@@ -14,9 +14,10 @@ from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import close_period
 from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health
 from streamproc.service.public import PublicStudy
 from streamproc.service.reporter import Reporter
-from streamproc.service.roles import Health, gather, synthesize
+from streamproc.service.roles import gather, synthesize
 from streamproc.study import MISSING, Histories
 
 _SLICES = 8

@@ -17,8 +17,9 @@ from streamproc.cli.options import seed_option
 from streamproc.errors import InvalidInput, Refused, StreamprocError
 from streamproc.ports.log import Log
 from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health, patiently
 from streamproc.service.logs import event, set_up_logs
-from streamproc.service.roles import Health, gather, patiently, synthesize
+from streamproc.service.roles import gather, synthesize
 
 if TYPE_CHECKING:
     from streamproc.service.listeners import Listener

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from streamproc.service.deployment import Deployment
-from streamproc.service.roles import Health
+from streamproc.service.health import Health
 from tests.stream.conftest import NewPlace
 
 PAST = '\n[schedule]\nstart = 2001-01-01T00:00:00Z\nevery = "month"\n'

@@ -17,8 +17,9 @@ from streamproc.ports.log import LogUnavailable
 from streamproc.ports.simulated import Faults
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health
 from streamproc.service.reporter import Reporter
-from streamproc.service.roles import Health, gather
+from streamproc.service.roles import gather
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.virtual_time import in_virtual_time
 

@@ -14,8 +14,9 @@ from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown, Record
 from streamproc.ports.simulated import Faults, SimulatedLog
 from streamproc.ports.simulated.parts import SimulatedReader
 from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health
 from streamproc.service.reporter import Reporter
-from streamproc.service.roles import Health, gather, synthesize
+from streamproc.service.roles import gather, synthesize
 from streamproc.study import Schedule
 from streamproc.wire.chain import VerifiedLedger
 from tests.actor.runs import STUDY, begun, fed, two_periods

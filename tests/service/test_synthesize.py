@@ -8,7 +8,8 @@ from pathlib import Path
 
 from streamproc.ports.log import OutcomeUnknown
 from streamproc.ports.simulated import Faults
-from streamproc.service.roles import Health, synthesize
+from streamproc.service.health import Health
+from streamproc.service.roles import synthesize
 from tests.actor.runs import STUDY, begun, fed
 from tests.service.test_gather import deployment_in
 from tests.world.virtual_time import in_virtual_time

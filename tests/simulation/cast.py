@@ -10,8 +10,9 @@ from streamproc.errors import Refused
 from streamproc.ports.log import LogUnavailable, NoSuchTopic, OutcomeUnknown
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import close_period
+from streamproc.service.health import patiently
 from streamproc.service.reporter import Reporter
-from streamproc.service.roles import gather, patiently
+from streamproc.service.roles import gather
 from streamproc.service.subscribe import subscribe
 from streamproc.wire.partitioner import home_partition
 from streamproc.wire.reports import encode_report

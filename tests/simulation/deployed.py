@@ -12,7 +12,7 @@ from streamproc.ports.log import Log
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
-from streamproc.service.roles import SYNTHESIZER, Health
+from streamproc.service.health import SYNTHESIZER, Health
 from streamproc.study import Study
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import Synthesis

@@ -240,7 +240,7 @@ MUTANTS = (
     ),
     Mutant(
         "a log line tells how many were counted",
-        "service/roles.py",
+        "service/health.py",
         'event("tallied", partition=partition, period=period)',
         'event("tallied", partition=partition, period=period, people=people)',
     ),

@@ -6,8 +6,9 @@ import asyncio
 
 from streamproc.actor.stored import STATE_FILE
 from streamproc.ports.simulated.storage import StoredFolder
+from streamproc.service.health import patiently
 from streamproc.service.restoring import restore_state
-from streamproc.service.roles import patiently, synthesize
+from streamproc.service.roles import synthesize
 from tests.simulation.cast import MENDABLE, delete_file
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import EMPTY, End, Machine, Process

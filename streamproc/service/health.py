@@ -1,0 +1,186 @@
+"""What a process shows of itself: the observers of its roles, its metrics, and whether it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from streamproc.ports.log import LogUnavailable, NotAllowed, OutcomeUnknown
+from streamproc.privacy.quantities import IntArray, Period, Rho
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.service.deployment import Deployment
+from streamproc.service.logs import event
+from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
+from streamproc.synth.contract import Contract, WindowContract, release_budgets
+from streamproc.synth.cumulative import CumulativeState
+from streamproc.synth.step import Step
+from streamproc.synth.synthesis import State, Synthesis
+from streamproc.wire.chain import VerifiedLedger
+from streamproc.wire.rejects import Reject
+
+Result = TypeVar("Result")
+
+LONGEST_PAUSE = 30.0
+"""Seconds between two tries to reach a broker that is away."""
+
+# The parts of a process that can be in trouble while others are not; besides, each gathered partition is one.
+CONNECTION, LEDGER, SYNTHESIZER, SCHEDULE, GATHERERS = "connection", "ledger", "synthesizer", "schedule", "gatherers"
+
+
+class Health:
+    """What the listeners show of a process, and where the roles report to. Implements the roles' observers."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.public = PublicMetrics()
+        self.operator = OperatorMetrics()
+        self._ledger_read = False
+        self._refused = False
+        self._waiting: set[str] = set()
+        """The parts that are in trouble."""
+        self._study = deployment.study
+        self.operator.show_study(self._study.horizon, lambda: self.ready)
+        self._since = time.monotonic()
+        """When the synthesizer last looked for tallies, or released a period."""
+        self.recorded(None)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process does its work; False while any part of it waits for the broker."""
+        return self._ledger_read and not self._waiting and not self._refused
+
+    def well(self, part: str) -> None:
+        """That part is not in trouble, or not any more: it has done what it could not do."""
+        self._waiting.discard(part)
+
+    def refused(self) -> None:
+        """A role has refused to go on."""
+        self._refused = True
+        self.operator.refused.set(1)
+
+    def followed(self) -> None:
+        """The ledger is read to its end."""
+        self._ledger_read = True
+        self.well(LEDGER)
+
+    def recorded(self, ledger: VerifiedLedger | None) -> None:
+        """This is the public ledger now; None before the study began."""
+        last = ledger.periods[-1] if ledger is not None and ledger.periods else None
+        clamped = Counter[str]()
+        for record in ledger.periods if ledger is not None else ():
+            clamped.update({name: release.clamped for name, release in record.releases.items()})
+        spending = {
+            name: Spending(rho, last.releases[name].rho_spent if last else Rho(0.0), clamped[name])
+            for name, rho in release_budgets(self._study).items()
+        }
+        epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
+        released = last.period if last else 0
+        self.public.show_spending(released, epsilon, spending)
+        # Before it is known what is released, nothing is overdue.
+        waits = ledger is not None and released < self._study.horizon
+        schedule = self._study.schedule
+        self.operator.show_due(schedule.cut_of(released + 1) if schedule is not None and waits else None)
+
+    # the synthesizer's observer
+
+    def watermark(self, period: Period) -> None:
+        """Every partition has tallied this period."""
+        self.well(SYNTHESIZER)
+        self.operator.watermark.set(period)
+        self._since = time.monotonic()
+
+    def persisted(self, period: Period, size: int) -> None:
+        """A draw is durable."""
+        self.operator.state_bytes.labels("synthesizer").set(size)
+
+    def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
+        """A period is published, or was found to be when the process started."""
+        self.well(SYNTHESIZER)
+        for name, contract in synthesis.contracts.items():
+            counts = _released_counts(contract, synthesis.states[name])
+            if counts is not None:
+                self.public.show_counts(contract, counts)
+        if steps is None:
+            event("going on after what is released", period=period)
+            return
+        before, self._since = self._since, time.monotonic()
+        self.operator.release_seconds.observe(self._since - before)
+        epsilon = epsilon_of_rho(synthesis.spent, self._study.privacy.delta)
+        event("period released", period=period, rho_spent=synthesis.spent, epsilon_spent=epsilon)
+
+    def fenced(self, period: Period) -> None:
+        """Another synthesizer took over, or a transaction timed out."""
+        self.operator.fenced.inc()
+        event("fenced", logging.WARNING, period=period)
+
+    def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
+        """Something that will be tried again; it is over when that part says so, whatever others can do meanwhile."""
+        self._waiting.add(part)
+        self.operator.troubles.inc()
+        event(problem, logging.WARNING)
+
+    # the gatherers' observer
+
+    def read(self, partition: int, records: int, lag: int) -> None:
+        """Records were taken in."""
+        self.operator.reports.labels(partition).inc(records)
+        self.operator.lag.labels(partition).set(lag)
+
+    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
+        """Reports were rejected."""
+        for reject in rejects:
+            self.operator.rejects.labels(partition, reject.reason.value).inc()
+
+    def tallied(self, partition: int, period: Period, people: int) -> None:
+        """A period of one partition was sent."""
+        self.well(gathering_of(partition))
+        self.operator.people.labels(partition).set(people)
+        self.operator.settled.labels(partition).set(period)
+        event("tallied", partition=partition, period=period)
+
+    def checkpointed(self, partition: int, size: int) -> None:
+        """A gatherer's state is durable."""
+        self.operator.state_bytes.labels(f"gather-{partition}").set(size)
+
+    def up_to_date(self, partition: int) -> None:
+        """Every period of it that is closed was sent."""
+        self.well(gathering_of(partition))
+
+
+def gathering_of(partition: int) -> str:
+    """The part that gathers a partition."""
+    return f"partition {partition}"
+
+
+def _released_counts(contract: Contract, state: State) -> IntArray | None:
+    """What the last column of a release shows; None before its first."""
+    if isinstance(state, CumulativeState):
+        return state.sums[1 : state.period + 1] if state.period else None
+    assert isinstance(contract, WindowContract)
+    return state.counts if state.period >= contract.mechanism.k else None
+
+
+async def patiently(work: Callable[[], Awaitable[Result]], health: Health, part: str = CONNECTION) -> Result:
+    """Do it, waiting for a broker that is away; a denied authorisation ends it at once.
+
+    Work that goes on for long tells `health` itself when that part of the process is well again.
+    """
+    pause = 0.5
+    try:
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                return await work()
+            except NotAllowed:
+                raise
+            except (LogUnavailable, OutcomeUnknown) as problem:
+                if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
+                    pause = 0.5  # it worked for a while: this is another trouble
+                health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}", part)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+    finally:
+        health.well(part)  # one that has ended waits for nobody

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --seed 1`: a study on a real broker under many faults. Ends with 1 if an invariant was broken."""
+"""`python -m tests.chaos --seed 1`: a study on a real broker under many faults. Ends with 1 if a check finds anything."""
 
 from __future__ import annotations
 

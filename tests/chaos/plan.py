@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -11,6 +11,10 @@ from random import Random
 GATHERERS = ("gatherer-1", "gatherer-2", "gatherer-3")
 REPORTERS = ("program", "command")
 SYNTHESIZER, BROKER = "synthesizer", "broker"
+ROLES = (
+    dict.fromkeys(GATHERERS, "gatherer") | dict.fromkeys(REPORTERS, "reporter") | {SYNTHESIZER: SYNTHESIZER, BROKER: BROKER}
+)
+"""Of each track."""
 
 
 class Kind(StrEnum):
@@ -64,6 +68,15 @@ class Plan:
     def count(self, kind: Kind) -> int:
         """How many faults of a kind."""
         return Counter(fault.kind for faults in self.tracks.values() for fault in faults)[kind]
+
+    def shortages(self, struck: Mapping[tuple[str, str], int]) -> list[str]:
+        """Of which kinds fewer struck a role than were planned; `struck` is by kind and role."""
+        planned = Counter((fault.kind, ROLES[track]) for track, faults in self.tracks.items() for fault in faults)
+        return [
+            f"{kind} ({role}): {struck.get((kind, role), 0)} of {count} struck"
+            for (kind, role), count in planned.items()
+            if struck.get((kind, role), 0) < count
+        ]
 
 
 def draw_plan(seed: int, horizon: int, amount: Amount) -> Plan:

@@ -12,7 +12,7 @@ from tests.broker import KafkaBroker
 from tests.chaos.checker import violations
 from tests.chaos.crew import Gatherer, ask_status, trouble_broker, watch, watched
 from tests.chaos.evidence import Evidence
-from tests.chaos.plan import GATHERERS, Amount, Kind, draw_plan
+from tests.chaos.plan import GATHERERS, Amount, Kind, Plan, draw_plan
 from tests.chaos.processes import Journal, Starter
 from tests.chaos.reporting import report_and_close
 from tests.chaos.secret_checks import chance_of_noise
@@ -78,7 +78,7 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
         await starter.end_all()
         broker.kill()
     found["1: whoever reads a column, whenever, reads the same bytes"] += subscriber.changed
-    found["9: processes end as they may, and every closed period is released"] = journal.violations
+    found |= judge(journal, draw_plan(study.seed, study.horizon, amount))
     report = {
         "asked": {"seed": study.seed, "reports": study.reports, "periods": study.horizon, "partitions": study.partitions},
         "faults": {f"{kind} ({role})": count for (kind, role), count in sorted(journal.faults.items())},
@@ -93,6 +93,14 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
         "invariants": {name: {"ok": not lines, "violations": lines} for name, lines in found.items()},
     }
     return Outcome(report)
+
+
+def judge(journal: Journal, plan: Plan) -> dict[str, list[str]]:
+    """What is not in the topics: how processes ended, and whether the run was as rough as it was to be."""
+    return {
+        "9: processes end as they may, and every closed period is released": journal.violations,
+        "every fault of the plan struck": plan.shortages(journal.faults),
+    }
 
 
 class _Hopeless(Exception):

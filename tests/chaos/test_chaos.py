@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.broker import missing_programs
-from tests.chaos.plan import Amount, Kind, draw_plan
-from tests.chaos.run import chaos
+from tests.chaos.plan import ROLES, Amount, Kind, draw_plan
+from tests.chaos.processes import Journal
+from tests.chaos.run import chaos, judge
 from tests.chaos.study import ChaosStudy
 
 AMOUNT = Amount(kills=50, stops=20, broker_faults=6, takeovers=4)
@@ -23,6 +24,7 @@ async def test_a_study_survives_kills_of_every_role_a_stop_past_the_time_outs_an
     outcome = await chaos(ChaosStudy(seed=3, reports=1500, horizon=3), few, tmp_path / "run")
 
     assert outcome.violations == [], (tmp_path / "run" / "story.txt").read_text()
+    assert "every fault of the plan struck" in outcome.report["invariants"]
     assert outcome.last_line == "chaos seed 3: 1500 reports, 6 kills, 1 stops, 1 broker faults, 0 violations"
 
 
@@ -40,6 +42,22 @@ def test_a_plan_has_what_was_asked_for_and_leaves_the_last_period_alone() -> Non
     for faults in plan.tracks.values():
         assert [fault.period for fault in faults] == sorted(fault.period for fault in faults)
         assert all(1 <= fault.period <= 9 for fault in faults)
+
+
+def test_a_run_in_which_fewer_faults_struck_than_planned_is_a_violation(tmp_path: Path) -> None:
+    journal, short = Journal(tmp_path / "story.txt"), "every fault of the plan struck"
+    for track, faults in draw_plan(1, 10, AMOUNT).tracks.items():
+        for fault in faults:
+            journal.fault(fault.kind, ROLES[track])
+    assert judge(journal, draw_plan(1, 10, AMOUNT))[short] == []
+
+    journal.faults[Kind.KILL, "gatherer"] -= 1
+    del journal.faults[Kind.TAKEOVER, "synthesizer"]
+
+    assert sorted(judge(journal, draw_plan(1, 10, AMOUNT))[short]) == [
+        "kill -9 (gatherer): 49 of 50 struck",
+        "second synthesizer on a copied folder while the first is stopped (synthesizer): 0 of 4 struck",
+    ]
 
 
 def test_the_people_of_a_study_send_as_many_reports_as_asked_for() -> None:

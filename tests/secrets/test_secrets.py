@@ -90,6 +90,7 @@ def test_the_state_folder_is_its_owners_and_knows_nobody_by_name(place: Place, s
     assert stat.S_IMODE(place.state.stat().st_mode) == 0o700
     files = {path.name: path for path in place.state.iterdir()}
     assert {"synthesizer.state", "synthesizer.settled", "gather-0.state", "gather-1.state"} <= files.keys()
+    files |= {f"{lost.name}, lost": lost for lost in (place.folder / "lost").glob("*")}
     assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
     for name, path in files.items():
         content = path.read_bytes()
@@ -98,6 +99,20 @@ def test_the_state_folder_is_its_owners_and_knows_nobody_by_name(place: Place, s
             assert [kind for kind, digest in plain_hashes(row).items() if digest in content] == [], name
         # Chance finds three of these in 400 kB once in ten million runs.
         assert sum(part in content for row in range(10) for part in murmur(row)) <= 2, name
+
+
+def test_after_a_purge_no_file_knows_anybody(place: Place, seen: Seen) -> None:
+    if not place.url.startswith("embedded:"):
+        assert seen.purged is None, "topics that are gone are gone on any broker, and files are the broker's own"
+        return
+    assert seen.purged is not None
+    assert marks_in((place.folder / "log" / "log.sqlite").read_bytes()), "the search itself works"
+
+    left = {path.relative_to(seen.purged): path.read_bytes() for path in seen.purged.rglob("*") if path.is_file()}
+
+    assert {str(name) for name in left} >= {"study.toml", "log/log.sqlite"}
+    assert {str(name): marks for name, content in left.items() if (marks := marks_in(content))} == {}
+    assert not (seen.purged / place.state.name).exists()
 
 
 def test_an_embedded_log_is_its_owners(place: Place) -> None:

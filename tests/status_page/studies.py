@@ -12,8 +12,6 @@ from tests.stream.places import Place, Symbols
 from tests.stream.programs import Program, Programs
 from tests.stream.recipes import Recipe
 
-ADDRESS = ("--public", "127.0.0.1:0")
-
 
 @dataclass(frozen=True)
 class PageRecipe(Recipe):

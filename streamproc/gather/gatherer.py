@@ -27,7 +27,7 @@ from streamproc.wire.tallies import Tally
 from streamproc.wire.topics import Topics
 
 AT_ONCE = 20_000
-"""Records read at once at most: each time the broker is asked a few questions besides."""
+"""Records read, or rejects sent, at once at most: each time the broker is asked a few questions besides."""
 
 Save: TypeAlias = Callable[[Gathering, Offset], int]
 """Writes a checkpoint."""
@@ -163,7 +163,9 @@ class Gatherer:
     async def _report(self, rejects: Sequence[Reject]) -> None:
         if rejects:
             values = [(None, reject.encode()) for reject in rejects]
-            await self._ports.log.append_many(self._topics.rejects, 0, values)
+            # A record may hold many reports, and a log gives each call only so much time.
+            for first in range(0, len(values), AT_ONCE):
+                await self._ports.log.append_many(self._topics.rejects, 0, values[first : first + AT_ONCE])
             self._observer.rejected(self._partition, rejects)
 
     async def _send(self, tallies: Sequence[Tally]) -> None:

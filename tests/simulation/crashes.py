@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="crashes", description="Crash at every moment of a short study, and at all pairs.")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many runs at a time")
     parser.add_argument("--every", action="store_true", help="play every pair, not one for all that are alike: takes hours")
-    parser.add_argument("--part", metavar="K/N", default="1/1", help="only the K-th of N parts of the first crashes")
+    parser.add_argument("--part", type=_part, metavar="K/N", default=(1, 1), help="the K-th of N parts of the first crashes")
     parser.add_argument("--at", nargs="+", metavar="MOMENT:WAY", help="these crashes, one after the other, with a trace")
     chosen = parser.parse_args(arguments)
     if chosen.at:
@@ -139,13 +139,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calm = play(())[0]
     firsts = calm.next_crashes()
     print(f"{len(calm.moments)} moments, {sum(map(len, firsts))} crashes, of which {len(firsts)} differ", flush=True)
-    part, parts = map(int, chosen.part.split("/"))
-    firsts = firsts[part - 1 :: parts]
+    firsts = firsts[chosen.part[0] - 1 :: chosen.part[1]]
     with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
         total = _report(pool.imap(partial(try_alike, every=chosen.every), firsts), len(firsts))
     alike = "" if chosen.every else f" that differ (each of {total.possible} possible ones is like one of them)"
     print(f"{total.crashes} crashes, {total.pairs} pairs{alike}, {total.broken} violations")
     return 1 if total.broken else 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
+        raise argparse.ArgumentTypeError("expected K/N, K from 1 to N")
+    return int(number), int(parts)
 
 
 @dataclass

@@ -60,6 +60,14 @@ def test_every_possible_pair_is_counted_and_with_every_played() -> None:
     assert differing < possible
 
 
+@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "1/x", "-1/3"])
+def test_a_part_that_is_none_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([f"--part={part}"])
+    assert ended.value.code == 2
+    assert "expected K/N, K from 1 to N" in capsys.readouterr().err
+
+
 def test_a_run_with_the_same_crashes_is_the_same_run() -> None:
     crashes = (Crash(200, "power cut"), Crash(20, "crash"))
     assert list(play(crashes, trace=True)[1].trace()) == list(play(crashes, trace=True)[1].trace())

@@ -57,6 +57,9 @@ class Marking:
     def checkpointed(self, partition: int, size: int) -> None:
         """Part of the next period's time."""
 
+    def up_to_date(self, partition: int) -> None:
+        """Nothing to mark."""
+
 
 async def gather(deployment: Deployment, ends: Sequence[int]) -> list[Mark]:
     """The product's own gatherer: decodes, checks, collects, settles, tallies, checkpoints."""

@@ -95,7 +95,7 @@ def _nullable(content: bytearray, at: int) -> tuple[bytes | None, int]:
     return (None, at) if length < 0 else (bytes(content[at : at + length]), at + length)
 
 
-def read_every_batch(consumer: AIOKafkaConsumer) -> None:
+def open_every_batch(consumer: AIOKafkaConsumer) -> None:
     """Make a started consumer read batches as above; it, and no other in the process.
 
     aiokafka has no option for it, so the one method that unpacks what was fetched sees another `MemoryRecords`.

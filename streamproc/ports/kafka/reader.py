@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from streamproc.ports.kafka.batches import read_every_batch
+from streamproc.ports.kafka.batches import open_every_batch
 from streamproc.ports.kafka.never_create import never_create
 from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
@@ -68,7 +68,7 @@ class KafkaReader:
             raise OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
         try:
             await self._consumer.start()
-            read_every_batch(self._consumer)
+            open_every_batch(self._consumer)
         except (KafkaError, OSError, TimeoutError) as error:
             raise explained(error, f"reading {self._at.topic}", LogUnavailable) from None
         self._consumer.assign([self._at])

@@ -20,8 +20,8 @@ from aiokafka.record.util import decode_varint
 
 FRAME = struct.Struct(">qi")
 """Of every batch: the first offset, and how many bytes follow."""
-COUNT_AT, RECORDS_AT = 57, 61
-"""Where a batch of version 2 has the number of its records, and the first of them."""
+VERSION_AT, COUNT_AT, RECORDS_AT = 16, 57, 61
+"""Where a batch has its version; and one of version 2 the number of its records, and the first of them."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,27 @@ class ReadableRecords:
         self._records = MemoryRecords(content)
         self.size_in_bytes, self.has_next = self._records.size_in_bytes, self._records.has_next
 
-    def next_batch(self) -> ReadableBatch:
+    def next_batch(self) -> Any:
         """The next one; there must be one."""
         batch, begin = self._records.next_batch(), self._at
         self._at += FRAME.size + FRAME.unpack_from(self._content, begin)[1]
-        return ReadableBatch(batch, memoryview(self._content)[begin : self._at])
+        # Brokers keep older versions only in topics that are older than transactions.
+        return ReadableBatch(batch, self._content, begin) if self._content[begin + VERSION_AT] >= 2 else batch
 
 
 class ReadableBatch:
-    """One batch as aiokafka has it, but for its records."""
+    """One batch as aiokafka has it, but for its records. Made for every batch, which may hold one record: so it is quick."""
 
-    def __init__(self, batch: Any, content: memoryview) -> None:
-        self._batch, self._content = batch, content
+    __slots__ = (
+        "_batch", "_begin", "_content", "base_offset", "is_control_batch", "is_transactional", "next_offset", "producer_id",
+        "validate_crc",
+    )  # fmt: skip
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
+    def __init__(self, batch: Any, content: bytes, begin: int) -> None:
+        self._batch, self._content, self._begin = batch, content, begin
+        self.base_offset, self.next_offset = batch.base_offset, batch.next_offset
+        self.is_control_batch, self.is_transactional = batch.is_control_batch, batch.is_transactional
+        self.producer_id, self.validate_crc = batch.producer_id, batch.validate_crc
 
     def __next__(self) -> Any:
         """The next record of a control batch: only brokers make those."""
@@ -67,16 +73,16 @@ class ReadableBatch:
 
     def __iter__(self) -> Iterator[Any]:
         if self._batch.compression_type:
-            return (PlainRecord(offset, None, None) for offset in range(self._batch.base_offset, self._batch.next_offset))
+            return (PlainRecord(offset, None, None) for offset in range(self.base_offset, self.next_offset))
         try:
             return iter(list(self._batch))
         except UnicodeDecodeError:
-            return _without_headers(self._content)
+            return _without_headers(self._content, self._begin)
 
 
-def _without_headers(batch: memoryview) -> Iterator[PlainRecord]:
-    content = bytearray(batch)
-    base, _ = FRAME.unpack_from(content)
+def _without_headers(fetched: bytes, begin: int) -> Iterator[PlainRecord]:
+    base, length = FRAME.unpack_from(fetched, begin)
+    content = bytearray(fetched[begin : begin + FRAME.size + length])
     (count,) = struct.unpack_from(">i", content, COUNT_AT)
     at = RECORDS_AT
     for _ in range(count):

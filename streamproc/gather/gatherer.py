@@ -77,12 +77,16 @@ class Gatherer:
             mark = fingerprint(self._study, digest)
             await self._wait_for_study(mark)
             place = Place(self._study, self._partition, key, self._roster)
-            gathering, position = await self._ports.offload(self._resume, place, mark)
+            gathering, position, topic = await self._ports.offload(self._resume, place, mark)
             for cut in control.sequence.cuts[gathering.period :]:
                 gathering.learn(cut)
             reader = await self._ports.log.reader(self._topics.reports, self._partition, position)
             try:
-                await self._gather(gathering, control, reader, partial(self._save, place, mark))
+                if topic not in (None, reader.incarnation):
+                    raise Refused(
+                        f"state file {self._file}: of another topic {self._topics.reports}; it must never be created anew"
+                    )
+                await self._gather(gathering, control, reader, partial(self._save, place, mark, topic=reader.incarnation))
             finally:
                 await reader.close()
         except OffsetLost as lost:
@@ -119,15 +123,16 @@ class Gatherer:
         if record.fingerprint != mark:
             raise Refused(f"study {self._study.name}: its ledger was begun with other values; a study cannot change")
 
-    def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset]:
+    def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset, bytes | None]:
+        """The state, how far it has read, and in which topic; None before version 2 of state files."""
         content = self._ports.disk.read(self._file)
         if content is None:
-            return Gathering(place), Offset(0)
+            return Gathering(place), Offset(0), None
         try:
             state = unpack_arrays(unseal(content, mark))
             if state["key"] != place.key_mark:
                 raise Refused(f"state file {self._file}: not of the study's key; was the control topic created anew?")
-            return Gathering.restored(place, state["arrays"]), Offset(state["position"])
+            return Gathering.restored(place, state["arrays"]), Offset(state["position"]), state.get("topic")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
@@ -173,9 +178,9 @@ class Gatherer:
             await self._ports.log.append_many(self._topics.tallies, 0, [(tally.key, value) for value in tally.encode()])
             self._observer.tallied(self._partition, tally.period, tally.people)
 
-    def _save(self, place: Place, mark: bytes, gathering: Gathering, position: Offset) -> int:
+    def _save(self, place: Place, mark: bytes, gathering: Gathering, position: Offset, topic: bytes) -> int:
         """Checkpoint: the state and how far it has read, together. Answers with the file's size in bytes."""
-        state = {"key": place.key_mark, "position": position, "arrays": gathering.arrays()}
+        state = {"key": place.key_mark, "topic": topic, "position": position, "arrays": gathering.arrays()}
         content = seal(mark, pack_arrays(state))
         self._ports.disk.write(self._file, content)
         return len(content)

@@ -125,6 +125,11 @@ class Reader(Protocol):
         also when it finds nothing."""
         ...
 
+    @property
+    def incarnation(self) -> bytes:
+        """Which topic of that name it reads: one that is created anew has another."""
+        ...
+
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
         """The next records in order; empty if none came within `timeout` seconds.
 

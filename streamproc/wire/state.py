@@ -16,7 +16,8 @@ from streamproc.wire.malformed import Malformed
 from streamproc.wire.message import Fields, tree
 
 MAGIC = b"SPST"
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""Of what is written; every version since 1 is read. In 1 a gatherer's checkpoint did not say which topic it is of."""
 
 _VERSION_BYTES = 2
 _HEAD = len(MAGIC) + _VERSION_BYTES + DIGEST_BYTES
@@ -58,8 +59,8 @@ def unseal(file: bytes, fingerprint: bytes) -> memoryview:
     if file[: len(MAGIC)] != MAGIC:
         raise Malformed("state: not a state file (bad magic)")
     version = int.from_bytes(file[len(MAGIC) : len(MAGIC) + _VERSION_BYTES])
-    if version != STATE_VERSION:
-        raise Malformed(f"state: version {version} is unknown; this program knows {STATE_VERSION}")
+    if not 1 <= version <= STATE_VERSION:
+        raise Malformed(f"state: version {version} is unknown; this program knows 1 to {STATE_VERSION}")
     head, rest = file[:_HEAD], memoryview(file)[_HEAD:]
     if len(rest) < DIGEST_BYTES or rest[:DIGEST_BYTES] != _checksum(head, rest[DIGEST_BYTES:]):
         raise Malformed("state: damaged (its checksum does not match)")

@@ -92,7 +92,7 @@ SPOILT: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a flipped bit": (flipped, "damaged (its checksum does not match)"),
     "the first half": (lambda content: content[: len(content) // 2], "damaged (its checksum does not match)"),
     "nothing": (lambda content: b"", "not a state file"),
-    "a newer version": (lambda content: of_version(2, content), "version 2 is unknown; this program knows 1"),
+    "a newer version": (lambda content: of_version(3, content), "version 3 is unknown; this program knows 1 to 2"),
     "another study's": (of_another_study, "belongs to another study"),
 }
 

@@ -246,6 +246,11 @@ def create_reports_anew(world: StudyWorld) -> None:
     world.broker.create(world.topics.reports, TopicSettings(1))
 
 
+def create_reports_anew_and_longer(world: StudyWorld) -> None:
+    create_reports_anew(world)
+    world.broker.append(world.topics.reports, 0, [(None, b"other")] * 100)
+
+
 def lose_reports_after_the_checkpoint(world: StudyWorld) -> None:
     world.broker.append(world.topics.reports, 0, [(None, b"1"), (None, b"2")])
     world.broker.partition(world.topics.reports, 0).trim(4)
@@ -276,6 +281,7 @@ REFUSED: dict[Callable[[StudyWorld], None], str] = {
     create_control_anew: "not of the study's key",
     lose_the_first_cuts: "study.control: its first records are gone",
     create_reports_anew: "study.reports/0: the log begins later or ends earlier than it must",
+    create_reports_anew_and_longer: f"state file {FILE}: of another topic study.reports",
     lose_reports_after_the_checkpoint: "study.reports/0: the log begins later",
     lose_reports_and_the_checkpoint: "study.reports/0: the log begins later",
     begin_the_ledger_with_something_else: "study.ledger: does not begin with a study record",

@@ -61,7 +61,9 @@ def test_what_is_written_today_has_the_layout_of_its_version(recipe: object) -> 
         place = GatheringPlace(study, partition, key_of(folder), roster)
         reader = Gatherer(study, partition, roster, Ports(log, MemoryDisk(files), SystemClock()), Diary())
         writer = Gatherer(study, partition, roster, Ports(log, again, SystemClock()), Diary())
-        writer._save(place, mark, *reader._resume(place, mark))
+        gathering, position, topic = reader._resume(place, mark)
+        assert topic is not None
+        writer._save(place, mark, gathering, position, topic)
 
     assert again.files.keys() == files.keys() == {STATE_FILE, SETTLED_FILE, "gather-0.state", "gather-1.state"}
     assert again.files == files

@@ -110,6 +110,9 @@ async def test_a_topic_created_anew_is_never_read_on(world: World, log: Log, len
     reader = await log.reader(topic, 0, Offset(0))
     assert len(await read_to(reader, 3)) == 3
     other = await world.connect()
+    again = await other.reader(topic, 0, Offset(0))
+    assert again.incarnation == reader.incarnation
+    await again.close()
     await other.delete_topic(topic)
     await other.create_topic(topic, TopicSettings(1))
     await other.append_many(topic, 0, [(None, b"new")] * length)
@@ -119,6 +122,9 @@ async def test_a_topic_created_anew_is_never_read_on(world: World, log: Log, len
             await reader.read(timeout=0.3)
     assert reader.position == 3
     await reader.close()
+    anew = await log.reader(topic, 0, Offset(0))
+    assert anew.incarnation != reader.incarnation
+    await anew.close()
 
 
 async def test_a_reader_of_a_deleted_topic_says_so_and_does_not_bring_it_back(world: World, log: Log) -> None:

@@ -168,6 +168,10 @@ class EmbeddedReader:
     def position(self) -> Offset:
         return self._position
 
+    @property
+    def incarnation(self) -> bytes:
+        return b"%d" % self._opened
+
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout

@@ -78,6 +78,11 @@ class KafkaReader:
     def position(self) -> Offset:
         return self._position
 
+    @property
+    def incarnation(self) -> bytes:
+        assert self._opened is not None
+        return self._opened.id
+
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
         if self._lost is not None:
             raise self._lost

@@ -54,6 +54,7 @@ class SimulatedBroker:
         self._open: list[Transaction] = []
         self._members: dict[tuple[str, str], dict[int, float]] = {}
         self._joined = 0
+        self._partitions = 0
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long."""
         self.given_up = 0
@@ -74,7 +75,9 @@ class SimulatedBroker:
     def create(self, name: str, settings: TopicSettings) -> None:
         """Create it unless it is there."""
         if name not in self.topics:
-            self.topics[name] = Topic(name, settings, tuple(Partition() for _ in range(settings.partitions)))
+            numbers = range(self._partitions, self._partitions + settings.partitions)
+            self.topics[name] = Topic(name, settings, tuple(map(Partition, numbers)))
+            self._partitions += settings.partitions
 
     def delete(self, name: str) -> None:
         """Delete it if it is there."""

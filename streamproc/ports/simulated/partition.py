@@ -48,6 +48,8 @@ class Stored:
 class Partition:
     """Records in order; `start` is the offset of the first."""
 
+    number: int = 0
+    """No other partition of the broker has it, also of a topic that is gone."""
     start: int = 0
     stored: list[Stored] = field(default_factory=list)
     opened: dict[Transaction, int] = field(default_factory=dict)

@@ -28,6 +28,10 @@ class SimulatedReader:
     def position(self) -> Offset:
         return self._position
 
+    @property
+    def incarnation(self) -> bytes:
+        return b"%d" % self._opened.number
+
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
         loop, changes = asyncio.get_running_loop(), self._opened.changes
         deadline = loop.time() + timeout

@@ -33,6 +33,41 @@ def with_strange_header(values: Sequence[bytes | None]) -> bytes:
     return bytes(batch)
 
 
+def overlong(values: Sequence[bytes | None]) -> list[bytes]:
+    """Batches in which the second record has, each in turn, a number written with a bit that brokers drop: its length, its
+    place in the batch, the length of its value; or attributes that no client sets. The first has a strange header."""
+    batches = []
+    for strange in ("length", "place", "value", "attributes"):
+        records = [
+            _record(number, value, strange if number == 1 else "header" if number == 0 else "")
+            for number, value in enumerate(values)
+        ]
+        count = len(records)
+        checked = struct.pack(">hiqqqhii", 0, count - 1, 0, 0, -1, -1, -1, count) + b"".join(records)
+        batches.append(struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, calc_crc32c(checked)) + checked)
+    return batches
+
+
+def _record(place: int, value: bytes | None, strange: str) -> bytes:
+    header = _number(1) + _number(1) + b"\xff" + _number(0) if strange == "header" else _number(0)
+    body = b"\x80" if strange == "attributes" else b"\0"
+    body += _number(0) + _number(place, strange == "place") + _number(3) + b"key"
+    body += _number(-1 if value is None else len(value), strange == "value") + (value or b"") + header
+    return _number(len(body), strange == "length") + body
+
+
+def _number(number: int, strange: bool = False) -> bytes:
+    """As Kafka writes it; a strange one takes five bytes, the last of which has a bit too many."""
+    bits = (number << 1 ^ number >> 31) & 0xFFFFFFFF
+    if strange:
+        return bytes([bits >> 7 * place & 0x7F | 0x80 for place in range(4)] + [bits >> 28 | 0x10])
+    written = bytearray()
+    while bits >= 0x80:
+        written.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    return bytes([*written, bits])
+
+
 async def produce(url: str, topic: str, batch: bytes) -> int:
     """Send it to partition 0; the broker's error code, 0 for none."""
     producer = AIOKafkaProducer(bootstrap_servers=url.removeprefix("kafka://"))

@@ -11,7 +11,7 @@ from streamproc.ports.connect import connect
 from streamproc.ports.kafka.batches import ReadableRecords
 from streamproc.ports.log import Offset, TopicSettings
 from tests.broker import KafkaBroker
-from tests.log.raw_batches import GZIP, batch_of, produce, with_strange_header
+from tests.log.raw_batches import GZIP, batch_of, overlong, produce, with_strange_header
 from tests.log.worlds import new_topic, read_all, read_to, values
 
 MESSAGE_TOO_LARGE = 10
@@ -40,6 +40,12 @@ def test_strange_headers_hide_no_record(strange: list[bytes | None], ordinary: l
     with pytest.raises(UnicodeDecodeError):
         unpacked(MemoryRecords(content))
     assert [value for *_, value in unpacked(ReadableRecords(content))] == [*strange, *ordinary]
+
+
+def test_numbers_that_aiokafka_reads_otherwise_are_read_as_brokers_read_them() -> None:
+    sent = [b"report 0", b"report 1", b"report 2"]
+    for batch in overlong(sent):
+        assert unpacked(ReadableRecords(batch)) == [(number, b"key", value) for number, value in enumerate(sent)]
 
 
 @given(Values)
@@ -81,8 +87,11 @@ async def test_strange_headers_and_a_topic_that_keeps_what_is_compressed_hold_up
     async with connect(kafka_broker.url) as log:
         topic = f"{await new_topic(log)}.changed"
         await log.create_topic(topic, TopicSettings(1, compression="producer"))
-        for batch in (with_strange_header([b"0", b"1"]), batch_of([b"2", b"3"], codec=GZIP), batch_of([b"4"])):
+        strange = overlong([b"0", b"1", b"2"])
+        for batch in (*strange, with_strange_header([b"0", b"1"]), batch_of([b"2", b"3"], codec=GZIP), batch_of([b"4"])):
             assert await produce(kafka_broker.url, topic, batch) == 0
         reader = await log.reader(topic, 0, Offset(0))
-        assert values(await read_to(reader, 5)) == [b"0", b"1", None, None, b"4"]
+        found = await read_to(reader, 17)
+        assert values(found) == 4 * [b"0", b"1", b"2"] + [b"0", b"1", None, None, b"4"]
+        assert [record.offset for record in found] == list(range(17))
         await reader.close()

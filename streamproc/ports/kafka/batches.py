@@ -2,21 +2,25 @@
 
 * Compressed ones. The topics of a study have `compression.type=uncompressed`, so that brokers unpack what comes, and refuse
   what unpacks to more than a batch may have. Should a topic be changed, a compressed batch may hold anything: it is not
-  unpacked, and each of its records is read as one without key and value.
-* Headers whose key is not UTF-8. Nothing here reads headers, so the records are read without them.
+  unpacked.
+* Headers whose key is not UTF-8, and numbers written in another way than usual, of which brokers drop the surplus. aiokafka
+  refuses these, or takes an offset for another. Such a batch is read here as a broker reads it, without the headers, which
+  nobody needs.
+
+Whatever cannot be read even so is handed out as a record without key and value: every offset of a batch has its record.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.record.util import decode_varint
 
 FRAME = struct.Struct(">qi")
 """Of every batch: the first offset, and how many bytes follow."""
@@ -72,33 +76,85 @@ class ReadableBatch:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
+        offsets = range(self.base_offset, self.next_offset)
         if self._batch.compression_type:
-            return (PlainRecord(offset, None, None) for offset in range(self.base_offset, self.next_offset))
+            return _blank(offsets)
         try:
-            return iter(list(self._batch))
-        except UnicodeDecodeError:
-            return _without_headers(self._content, self._begin)
+            records = list(self._batch)
+        except (UnicodeDecodeError, CorruptRecordException):
+            return _as_brokers_read_it(self._content, self._begin, offsets)
+        # Of a compacted topic some are missing; else brokers count them, and do not look at what each says of its place.
+        if len(records) == len(offsets) and any(map(_is_elsewhere, records, offsets)):
+            return _as_brokers_read_it(self._content, self._begin, offsets)
+        return iter(records)
 
 
-def _without_headers(fetched: bytes, begin: int) -> Iterator[PlainRecord]:
-    base, length = FRAME.unpack_from(fetched, begin)
-    content = bytearray(fetched[begin : begin + FRAME.size + length])
-    (count,) = struct.unpack_from(">i", content, COUNT_AT)
-    at = RECORDS_AT
-    for _ in range(count):
-        length, at = decode_varint(content, at)
-        end = at + length
-        _, at = decode_varint(content, at + 1)  # after the attributes: when it was sent
-        place, at = decode_varint(content, at)
-        key, at = _nullable(content, at)
-        value, at = _nullable(content, at)
-        yield PlainRecord(base + place, key, value)
+def _is_elsewhere(record: Any, offset: int) -> bool:
+    return bool(record.offset != offset)
+
+
+def _blank(offsets: Sequence[int]) -> Iterator[PlainRecord]:
+    return (PlainRecord(offset, None, None) for offset in offsets)
+
+
+def _as_brokers_read_it(fetched: bytes, begin: int, offsets: Sequence[int]) -> Iterator[PlainRecord]:
+    end = begin + FRAME.size + FRAME.unpack_from(fetched, begin)[1]
+    try:
+        return iter(_records(fetched[begin:end], offsets))
+    except (IndexError, struct.error):
+        return _blank(offsets)
+
+
+def _records(batch: bytes, offsets: Sequence[int]) -> list[PlainRecord]:
+    """Raises IndexError if a number or a length leads outside."""
+    (count,) = struct.unpack_from(">i", batch, COUNT_AT)
+    if count != len(offsets):
+        raise IndexError("not as many records as offsets")
+    found, at = [], RECORDS_AT
+    for offset in offsets:
+        length, at = _number(batch, at)
+        end = _end(batch, at, length)
+        at = _after_number(batch, at + 1)  # the attributes, of one byte, and when it was sent
+        at = _after_number(batch, at)  # its place in the batch
+        key, at = _nullable(batch, at)
+        value, at = _nullable(batch, at)
+        if at > end:
+            raise IndexError("a record longer than it says")
+        found.append(PlainRecord(offset, key, value))
         at = end
+    return found
 
 
-def _nullable(content: bytearray, at: int) -> tuple[bytes | None, int]:
-    length, at = decode_varint(content, at)
-    return (None, at) if length < 0 else (bytes(content[at : at + length]), at + length)
+def _number(batch: bytes, at: int) -> tuple[int, int]:
+    """A signed number in at most five bytes, of which 32 bits count; and where it ends."""
+    bits = 0
+    for place in range(5):
+        byte = batch[at + place]
+        bits |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            bits &= 0xFFFFFFFF
+            return (bits >> 1) ^ -(bits & 1), at + place + 1
+    raise IndexError("a number of more than five bytes")
+
+
+def _after_number(batch: bytes, at: int) -> int:
+    while batch[at] >= 0x80:
+        at += 1
+    return at + 1
+
+
+def _nullable(batch: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _number(batch, at)
+    if length < 0:
+        return None, at
+    end = _end(batch, at, length)
+    return batch[at:end], end
+
+
+def _end(batch: bytes, at: int, length: int) -> int:
+    if not 0 <= length <= len(batch) - at:
+        raise IndexError("a length beyond the batch")
+    return at + length
 
 
 def open_every_batch(consumer: AIOKafkaConsumer) -> None:

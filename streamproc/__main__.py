@@ -1,5 +1,5 @@
 """`python -m streamproc`."""
 
-from streamproc.cli.app import main
+from streamproc.cli.start import main
 
 main()

@@ -69,8 +69,8 @@ def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
         raise Refused(
-            f"state file {STATE_FILE}: {reason}; put back the newest copy of the state folder, or rebuild it with "
-            "`streamproc restore`"
+            f"state file {STATE_FILE}: {reason}; if the folder is this study's own, put back the newest copy of the state "
+            "folder, or rebuild it with `streamproc restore`"
         ) from None
 
 

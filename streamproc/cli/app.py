@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import click
 
-from streamproc.cli.ending import end_well_when_told, run_to_its_end
+from streamproc.cli.ending import run_to_its_end
 
 _COMMANDS = {
     "demo": "demo:demo",
@@ -27,8 +27,6 @@ _COMMANDS = {
     "status": "public:status",
 }
 """Each command's module, here in `streamproc.cli`, and its name there; in the order in which help lists them."""
-_UNTIL_TOLD = ("demo", "run", "gather", "synthesize", "watch")
-"""Those for which to be told to stop is a good end, also while they are still being imported."""
 
 
 class _Commands(click.Group):
@@ -38,8 +36,6 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        if cmd_name in _UNTIL_TOLD:
-            end_well_when_told()
         module, _, name = _COMMANDS[cmd_name].partition(":")
         command = getattr(import_module(f"streamproc.cli.{module}"), name)
         assert isinstance(command, click.Command)

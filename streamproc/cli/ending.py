@@ -10,11 +10,11 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from streamproc.cli.start import hear_signals, is_until_told
 from streamproc.errors import StreamprocError
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
 
     With STREAMPROC_DEBUG=1 an error that is a bug shows its traceback as well.
     """
-    signal.signal(signal.SIGTERM, _terminated)
+    hear_signals()
+    if not is_until_told():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which is said below
     _end_when_nobody_reads()
     try:
         code = command.main(prog_name=name, standalone_mode=False)
@@ -48,17 +50,6 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
             sys.stderr.writelines(_traceback(error))
         _complain(_unexpected(error))
     sys.exit(code)
-
-
-def end_well_when_told() -> None:
-    """From now on SIGTERM and Ctrl-C end the process with 0."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
-
-
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
-    """End like any command that fails, so that files half written are removed and workers ended."""
-    sys.exit(128 + number)
 
 
 def _complain(message: str) -> None:

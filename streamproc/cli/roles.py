@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 KNOCK = 3.0
 """Seconds for a broker to answer before a log line says that it is away."""
 
+OVER = "the last period is released; the study is over"
+
 
 def _role(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every long-running role."""
@@ -67,7 +69,7 @@ def run(deployment: Deployment, *, catch_up: bool, until_done: bool, **listeners
             await started.wait()  # a refused start changes nothing: no gatherer sends anything either
             group.create_task(gather(deployment, log, health))
         if not until_done:
-            event("the last period is released; the study is over")
+            event(OVER)
             await asyncio.Event().wait()
 
     _serve(deployment, work, **listeners)  # type: ignore[arg-type]
@@ -122,6 +124,7 @@ def _serve(
             if page is not None:
                 await stack.enter_async_context(page.following(log))
             await (_stay(work(log, health), health) if stay else work(log, health))
+            event(OVER)
 
     try:
         run_until_told(serve())
@@ -140,7 +143,7 @@ async def _stay(work: Awaitable[None], health: Health) -> None:
     """
     try:
         await work
-        event("the last period is released; the study is over")
+        event(OVER)
     except* Refused as refusals:
         health.refused()
         refusal = first_error(refusals)
@@ -161,7 +164,7 @@ def _listeners(health: Health, public: str | None, operator: str | None) -> list
 
     listeners = []
     if public is not None:
-        listeners.append(Listener(Address.parse(public), health.public.registry, lambda: health.ready))
+        listeners.append(Listener(Address.parse(public), health.public.registry, lambda: health.publicly_ready))
     if operator is not None:
         address, registry = Address.parse(operator), health.operator.registry
         listeners.append(operator_listener(address, registry, lambda: health.ready, read_token(os.environ)))

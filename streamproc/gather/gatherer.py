@@ -84,7 +84,8 @@ class Gatherer:
             try:
                 if topic not in (None, reader.incarnation):
                     raise Refused(
-                        f"state file {self._file}: of another topic {self._topics.reports}; it must never be created anew"
+                        f"state file {self._file}: of another topic {self._topics.reports}, which must never be created "
+                        "anew; if it is a true copy, delete the file, and the gatherer replays it"
                     )
                 await self._gather(gathering, control, reader, partial(self._save, place, mark, topic=reader.incarnation))
             finally:
@@ -101,6 +102,8 @@ class Gatherer:
     async def _key(self, control: ControlFollower) -> bytes:
         while control.key is None:
             await control.poll(timeout=0.5)
+            if control.key is None:
+                self._observer.up_to_date(self._partition)
         await control.catch_up(await self._ports.log.stable_offset(self._topics.control, 0))
         return control.key
 
@@ -111,6 +114,7 @@ class Gatherer:
                 async for record in records:
                     self._check_study(record.value, mark)
                     return
+            self._observer.up_to_date(self._partition)
             await self._ports.clock.sleep(0.2)
 
     def _check_study(self, value: bytes | None, mark: bytes) -> None:

@@ -20,7 +20,7 @@ from streamproc.synth.cumulative import CumulativeState
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import State, Synthesis
 from streamproc.wire.chain import VerifiedLedger
-from streamproc.wire.rejects import Reject
+from streamproc.wire.rejects import Reason, Reject
 
 Result = TypeVar("Result")
 
@@ -41,6 +41,8 @@ class Health:
         self._refused = False
         self._waiting: set[str] = set()
         """The parts that are in trouble."""
+        self._rejecting: set[tuple[int, Reason]] = set()
+        """Partitions where, and reasons why, reports were rejected: each is said once."""
         self._study = deployment.study
         self.operator.show_study(self._study.horizon, lambda: self.ready)
         self._since = time.monotonic()
@@ -51,6 +53,11 @@ class Health:
     def ready(self) -> bool:
         """Whether the process does its work; False while any part of it waits for the broker."""
         return self._ledger_read and not self._waiting and not self._refused
+
+    @property
+    def publicly_ready(self) -> bool:
+        """The same as far as everybody may know: how long a gatherer takes to catch up tells how much was reported."""
+        return self._ledger_read and not self._waiting & {CONNECTION, LEDGER} and not self._refused
 
     def well(self, part: str) -> None:
         """That part is not in trouble, or not any more: it has done what it could not do."""
@@ -133,6 +140,9 @@ class Health:
         """Reports were rejected."""
         for reject in rejects:
             self.operator.rejects.labels(partition, reject.reason.value).inc()
+            if (partition, reject.reason) not in self._rejecting:
+                self._rejecting.add((partition, reject.reason))
+                event("reports are rejected", logging.WARNING, partition=partition, reason=reject.reason.value)
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
         """A period of one partition was sent."""

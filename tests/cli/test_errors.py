@@ -243,21 +243,26 @@ def test_an_interrupted_run_leaves_neither_files_nor_tracebacks(
     assert list(out.iterdir()) == []
 
 
-TOLD_AT_ONCE = """
-import os, signal, sys
-from streamproc.cli import app
-real = app.import_module
-def told(name):
-    os.kill(os.getpid(), int(sys.argv.pop()))
-    return real(name)
-app.import_module = told
-app.main()
+TOLD_WHILE_IMPORTING = """
+import os, sys
+from streamproc.cli import start
+class Told:
+    def find_spec(self, name, path, target=None):
+        if name == MODULE:
+            os.kill(os.getpid(), NUMBER)
+sys.meta_path.insert(0, Told())
+start.main()
 """
 
 
+@pytest.mark.parametrize("module", ["click", "streamproc.service.deployment"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("role", ["run", "gather", "synthesize", "watch"])
-def test_a_role_that_is_told_to_stop_before_it_has_started_ends_well(study: Path, role: str, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", TOLD_AT_ONCE, role, str(study), str(number.value)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+@pytest.mark.parametrize("command", ["run", "gather", "synthesize", "watch", "verify"])
+def test_a_command_that_is_told_to_stop_while_it_is_imported_ends_as_it_would_later(
+    study: Path, command: str, number: signal.Signals, module: str
+) -> None:
+    program = f"MODULE, NUMBER = {module!r}, {number.value}\n{TOLD_WHILE_IMPORTING}"
+    ended = subprocess.run([sys.executable, "-c", program, command, str(study)], capture_output=True, text=True, check=False)
+    says = "streamproc: interrupted" if ended.returncode == 130 and module != "click" else ""
+    assert (ended.returncode, ended.stdout) == (128 + number if command == "verify" else 0, "")
+    assert ended.stderr.strip() == says

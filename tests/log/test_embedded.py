@@ -246,3 +246,16 @@ async def test_a_member_that_is_closed_in_the_middle_of_a_look_holds_nothing(
 
     locks = list(log.folder.glob("*.lock"))
     assert locks and not any(map(is_held, locks))
+
+
+async def test_no_log_is_made_among_other_files_nor_read_from_a_file(tmp_path: Path) -> None:
+    released, panel = tmp_path / "released", tmp_path / "panel.csv"
+    released.mkdir()
+    for file in (released / "summary.json", panel):
+        file.write_text("")
+    async with EmbeddedLog(released) as log:
+        with pytest.raises(InvalidInput, match="released: holds other files, expected a log or an empty folder"):
+            await new_topic(log)
+    assert [file.name for file in released.iterdir()] == ["summary.json"]
+    with pytest.raises(InvalidInput, match=r"panel.csv: is a file, expected a folder"):
+        await EmbeddedLog(panel).__aenter__()

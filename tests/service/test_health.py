@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from streamproc.ports.clock import SystemClock
 from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown, Record
 from streamproc.ports.simulated import Faults, SimulatedLog
 from streamproc.ports.simulated.parts import SimulatedReader
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import Health
+from streamproc.service.health import LEDGER, Health, gathering_of
 from streamproc.service.reporter import Reporter
 from streamproc.service.roles import gather, synthesize
 from streamproc.study import Schedule
 from streamproc.wire.chain import VerifiedLedger
+from streamproc.wire.rejects import Reason, Reject
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
 from tests.world.virtual_time import BEGINNING, in_virtual_time
@@ -74,6 +76,49 @@ def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path:
         assert health.released_so_far == [0, 2, 2]
 
     in_virtual_time(story())
+
+
+def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.control)
+        health = Health(deployment)
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
+        ready = []
+        for away in (True, False):
+            fault.away = away
+            await asyncio.sleep(60.0)
+            ready.append(health.ready)
+        assert ready == [False, True]
+        await _end(gathering)
+
+    in_virtual_time(story())
+
+
+def test_how_long_a_gatherer_needs_is_not_told_to_everybody(tmp_path: Path) -> None:
+    health = Health(deployment_in(tmp_path, SystemClock()))
+
+    def ready() -> tuple[bool, bool]:
+        return health.ready, health.publicly_ready
+
+    assert ready() == (False, False)
+    health.followed()
+    assert ready() == (True, True)
+    health.trouble("no answer", gathering_of(0))
+    assert ready() == (False, True)
+    health.trouble("no answer", LEDGER)
+    assert ready() == (False, False)
+
+
+def test_that_reports_are_rejected_is_said_once_for_each_reason_and_never_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[dict[str, object]] = []
+    monkeypatch.setattr("streamproc.service.health.event", lambda *_, **fields: said.append(fields))
+    health = Health(deployment_in(tmp_path, SystemClock()))
+    for reason in (Reason.LATE, Reason.FOREIGN_PARTITION, Reason.LATE):
+        health.rejected(1, [Reject(1, Offset(7), reason)] * 3)
+    assert said == [{"partition": 1, "reason": "late"}, {"partition": 1, "reason": "foreign-partition"}]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from streamproc.ports.log import Log, LogUnavailable, Offset, Reader, Record
 from streamproc.ports.simulated.partition import Stored
-from streamproc.service.status_page.follower import Follower, Shown
+from streamproc.service.status_page.follower import LONGEST_PAUSE, SHORTER, Follower, Shown
 from streamproc.service.status_page.reading import LONGEST_CATCH_UP
 from tests.actor.runs import STUDY, two_periods
 from tests.world.virtual_time import in_virtual_time
@@ -31,6 +31,7 @@ class SlowReader:
         if self._log.away:
             raise LogUnavailable("away")
         if self._log.withheld in self._topic:
+            await asyncio.sleep(timeout)
             return ()
         if self._fresh and timeout == 0.0:
             self._fresh = False
@@ -58,6 +59,9 @@ class SlowLog:
     async def reader(self, topic: str, partition: int, offset: Offset) -> SlowReader:
         self.opened += topic.endswith(".ledger")
         return SlowReader(self, await self._within.reader(topic, partition, offset), topic)
+
+    async def stable_offset(self, topic: str, partition: int) -> Offset:
+        return Offset(0) if self.withheld in topic else await self._within.stable_offset(topic, partition)
 
     def alter(self, topic: str, record: Stored) -> Record:
         if self.damaged in topic and record.offset >= 2:  # its second column
@@ -104,6 +108,33 @@ def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read
     seen = shown_in(story)
     assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen), [columns(shown) for shown in seen]
     assert seen[-1].following
+
+
+def test_the_broker_is_not_blamed_for_a_column_that_was_lost_while_it_was_away() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        await asyncio.sleep(10)
+        log.away, log.withheld = True, ".synthetic.w"
+        await asyncio.sleep(10)
+        assert not seen[-1].following
+        log.away = False
+        await asyncio.sleep(LONGEST_PAUSE + LONGEST_CATCH_UP)
+        assert seen[-1].following
+
+    seen = shown_in(story)
+    assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen)
+
+
+def test_a_ledger_that_became_shorter_is_a_problem_and_what_was_shown_stays() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        await asyncio.sleep(10)
+        log.away, log.withheld = True, "."
+        await asyncio.sleep(10)
+        log.away = False
+        await asyncio.sleep(LONGEST_PAUSE + LONGEST_CATCH_UP)
+        assert (seen[-1].problem, seen[-1].following) == (SHORTER, True)
+
+    seen = shown_in(story)
+    assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen)
 
 
 def test_nothing_is_shown_of_a_study_before_its_columns_were_read() -> None:

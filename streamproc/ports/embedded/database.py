@@ -20,6 +20,9 @@ APPLICATION = 0x53545250
 VERSION = 1
 """Written into the file, so that nothing else is taken for a log, nor one of another version."""
 
+OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock")
+"""How the names of files end that may lie in a log's folder before the log does: another process may be making it."""
+
 T = TypeVar("T")
 
 
@@ -104,6 +107,7 @@ class Database:
         if self._db is not None:
             return self._db
         if not self._path.exists():
+            self._check_folder(create=create)
             if not create:
                 return None
             self._create_file()
@@ -117,14 +121,20 @@ class Database:
         self._db = db
         return db
 
+    def _check_folder(self, *, create: bool) -> None:
+        """A mistyped name is no empty log; and reports must not come to lie among files that are meant for others."""
+        folder = self._path.parent
+        if folder.exists() and not folder.is_dir():
+            raise InvalidInput(f"embedded log {display(folder)}: is a file, expected a folder")
+        if create and folder.is_dir() and any(not file.name.endswith(OURS) for file in folder.iterdir()):
+            raise InvalidInput(f"embedded log {display(folder)}: holds other files, expected a log or an empty folder")
+
     def _create_file(self) -> None:
         folder = self._path.parent
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Before SQLite makes it: its own files take the mode of this one.
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-        except FileExistsError:
-            raise InvalidInput(f"embedded log {display(self._path.parent)}: is a file, expected a folder") from None
         except OSError as error:
             raise self._not_created(error) from None
 

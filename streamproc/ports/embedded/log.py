@@ -13,7 +13,7 @@ from streamproc.ports.embedded import store
 from streamproc.ports.embedded.database import Database
 from streamproc.ports.embedded.membership import EmbeddedMembership
 from streamproc.ports.embedded.transactor import EmbeddedTransactor
-from streamproc.ports.log import NoSuchTopic, Offset, OffsetLost, Record, TopicSettings, check_size
+from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, OffsetLost, Record, TopicSettings, check_size
 
 FILE = "log.sqlite"
 POLL = 0.05
@@ -122,6 +122,8 @@ class EmbeddedLog:
         while (left := deadline - loop.time()) > 0:
             look = self._next_look()
             await asyncio.wait([look], timeout=left)
+            if look.cancelled():
+                raise LogUnavailable(f"embedded log {self.folder}: is closed")
             if look.done() and look.result() != version:
                 return
 

@@ -20,6 +20,7 @@ from streamproc.wire.chain import VerifiedLedger
 
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds until the topics are read anew, from their start, after something went wrong: at first, and at last."""
+SHORTER = "the ledger is shorter than it was: what is shown here is not in it any more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Shown:
     problem: str | None = None
     """What does not hold in the topics; None while everything that was read does."""
     following: bool = False
-    """Whether the broker answers."""
+    """Whether the topics are read: not while the broker is away, nor before all that is there was read once."""
 
     @property
     def period(self) -> Period:
@@ -106,11 +107,13 @@ class Follower:
             self._show(latest)
 
     def _latest(self, reading: Reading) -> Shown:
-        """What was read, if it goes as far as what is shown; else the latter."""
+        """What was read, if it goes as far as what is shown; else the latter stays."""
         histories, old = reading.histories(), self.shown.histories
         reached = all(name in histories and histories[name].period >= old[name].period for name in old)
         if not reached or reading.period < self.shown.period:
-            return self.shown
+            stays = replace(self.shown, problem=SHORTER if reading.is_whole else self.shown.problem, following=True)
+            same = (stays.problem, stays.following) == (self.shown.problem, self.shown.following)
+            return self.shown if same else stays
         # As long as a column that the ledger has is not read, what did not hold may still lie ahead.
         problem = None if reading.is_whole else self.shown.problem
         return Shown(reading.ledger, histories, problem, following=True)

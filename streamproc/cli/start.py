@@ -1,0 +1,34 @@
+"""Where every command begins, and signals are heard before anything that takes time is imported."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+_ROLES = ("run", "gather", "synthesize", "watch")
+
+
+def main() -> NoReturn:
+    """Run the command that the arguments name."""
+    hear_signals()
+    from streamproc.cli.app import main as run
+
+    run()
+
+
+def is_until_told() -> bool:
+    """Whether the command goes on until it is told to stop, which is a good end of it."""
+    return any(argument in _ROLES for argument in sys.argv[1:2])
+
+
+def hear_signals() -> None:
+    """SIGTERM and Ctrl-C end the process without a word: with 0 where that is a good end, else with 128 and their number."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _told)
+
+
+def _told(number: int, frame: FrameType | None) -> NoReturn:
+    """By an exception, so that files half written are removed and workers ended."""
+    sys.exit(0 if is_until_told() else 128 + number)

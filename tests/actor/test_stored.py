@@ -45,7 +45,7 @@ def contracts_with(change: dict[str, Any]) -> dict[str, Any]:
     ids=str,
 )
 def test_content_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match=f"state file {STATE_FILE}: .*; put back the newest copy") as refused:
+    with pytest.raises(Refused, match=f"state file {STATE_FILE}: .*put back the newest copy") as refused:
         read_stored(written_with(change), left().fingerprint)
     assert refused.value.__suppress_context__
 

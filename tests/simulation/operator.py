@@ -61,7 +61,11 @@ class Operator:
         process.on_closing = self._world.ask_for_cut
         health = WatchedHealth(deployment)
         await patiently(process.log.__aenter__, health)
-        await synthesize(deployment, process.log, health, catch_up=self._catch_up)
+        started = asyncio.Event()
+        try:
+            await synthesize(deployment, process.log, health, catch_up=self._catch_up, started=started)
+        finally:
+            process.started |= started.is_set()
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
         """Invariant 10: who was refused at the start has looked, at most fenced, and looked again."""

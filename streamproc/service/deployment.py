@@ -105,36 +105,32 @@ class Deployment:
     def locked_disk(self) -> Iterator[FolderDisk]:
         """The state folder, as the only one who may change the synthesizer's state in it."""
         disk = self.disk()
-        if not disk.lock(LOCK):
-            raise Refused(f"state folder {self.state}: another synthesizer is using it")
-        try:
+        with self._locked(disk, LOCK, "another synthesizer is using it"):
             yield disk
-        finally:
-            disk.unlock(LOCK)
 
     @contextmanager
     def gathering_disk(self) -> Iterator[FolderDisk]:
         """The state folder, as one of the gatherers in it; afterwards nothing is written through it any more."""
         disk = self.disk()
-        if not disk.lock(GATHER_LOCK, shared=True):
-            raise Refused(f"state folder {self.state}: is being purged, since the study is over; no gatherer is needed")
-        try:
+        purged = "is being purged, since the study is over; no gatherer is needed"
+        with self._locked(disk, GATHER_LOCK, purged, shared=True):
             yield disk
-        finally:
-            disk.unlock(GATHER_LOCK)
 
     @contextmanager
     def idle_disk(self) -> Iterator[FolderDisk]:
         """The state folder, in which nobody works now: neither a synthesizer nor any gatherer."""
-        with self.locked_disk() as disk:
-            if not disk.lock(GATHER_LOCK):
-                raise Refused(
-                    f"state folder {self.state}: a gatherer is still using it; wait until it is done, and run it again"
-                )
-            try:
-                yield disk
-            finally:
-                disk.unlock(GATHER_LOCK)
+        busy = "a gatherer is still using it; wait until it is done, and run it again"
+        with self.locked_disk() as disk, self._locked(disk, GATHER_LOCK, busy):
+            yield disk
+
+    @contextmanager
+    def _locked(self, disk: FolderDisk, name: str, refusal: str, *, shared: bool = False) -> Iterator[None]:
+        if not disk.lock(name, shared=shared):
+            raise Refused(f"state folder {self.state}: {refusal}")
+        try:
+            yield
+        finally:
+            disk.unlock(name)
 
     def entropy(self) -> Entropy:
         """Real noise, or a seed's."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from streamproc.cli.options import study_argument
+from streamproc.cli.options import Command, study_argument
 from streamproc.errors import BrokerUnavailable, StreamprocError
 from streamproc.service.deployment import Deployment
 
@@ -28,9 +28,13 @@ _OPTIONS = (
     ),
 )
 
-timeout_option = click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds before giving up."
-)
+AS_LONG_AS_IT_TAKES = "Seconds before giving up on a broker that does not answer; the work takes as long as it takes."
+
+
+def timeout_option(meaning: str = "Seconds before giving up.") -> Callable[[Command], Command]:
+    """`--timeout`, with what it means to this command."""
+    seconds = click.FloatRange(min=0.1)
+    return click.option("--timeout", metavar="SECONDS", type=seconds, default=30.0, show_default=True, help=meaning)
 
 
 def on_deployment(command: Callable[..., None]) -> Callable[..., None]:

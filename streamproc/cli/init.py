@@ -13,7 +13,7 @@ from streamproc.wire.topics import Role
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option()
 @click.option("--print", "only_print", is_flag=True, help="Only show what would be created and allowed.")
 def init(deployment: Deployment, *, only_print: bool) -> None:
     """Create the topics of a study, and show the ACLs each role needs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamproc.actor.tallies import TallyInbox
-from streamproc.cli.deployed import on_deployment, run_once, run_until_told, timeout_option
+from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, run_until_told, timeout_option
 from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
 from streamproc.errors import Refused
@@ -20,7 +21,7 @@ from streamproc.panel.frames import check_arrow
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
-from streamproc.privacy.quantities import Rho
+from streamproc.privacy.quantities import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.ledger_document import period_to_dict
@@ -109,7 +110,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option()
 @json_option
 def status(deployment: Deployment, *, as_json: bool) -> None:
     """How far a study is and what it has spent."""
@@ -135,30 +136,38 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option("Seconds before giving up on a broker that is away; columns are waited for without end.")
 @json_option
 @click.option("--release", metavar="R", help="Only this release.")
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
     """A line per column, from the first, then as they come; ends after period T."""
 
+    def say_waiting(periods: Mapping[str, Period]) -> None:
+        awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())
+        click.echo(f"{deployment.broker.url}: waiting for {awaited}; Ctrl-C ends", err=True)
+
     async def work() -> None:
         async with deployment.connect() as log:
-            async for column in subscribe(log, deployment.study, release, patience=deployment.timeout):
-                if as_json:
-                    line = {
-                        "release": column.release,
-                        "period": column.period,
-                        "rows": len(column.column),
-                        "digest": column.digest.hex(),
-                    }
-                    click.echo(json.dumps(line))
-                else:
-                    click.echo(
-                        f"{column.release} period {column.period}: {_shares(column)}; {len(column.column):,} rows, "
-                        f"sha256 {column.digest.hex()[:12]}"
-                    )
+            columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=say_waiting)
+            async for column in columns:
+                click.echo(json.dumps(_column_to_dict(column)) if as_json else _column_line(column))
 
     run_until_told(work())
+
+
+def _column_to_dict(column: Published) -> dict[str, Any]:
+    """The object that `watch --json` prints."""
+    return {
+        "release": column.release,
+        "period": column.period,
+        "rows": len(column.column),
+        "digest": column.digest.hex(),
+    }
+
+
+def _column_line(column: Published) -> str:
+    rows, digest = f"{len(column.column):,} rows", column.digest.hex()[:12]
+    return f"{column.release} period {column.period}: {_shares(column)}; {rows}, sha256 {digest}"
 
 
 def _shares(column: Published) -> str:
@@ -175,7 +184,7 @@ def _shares(column: Published) -> str:
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option(AS_LONG_AS_IT_TAKES)
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
 @click.option(
     "--parquet", is_flag=True, help="Also as Parquet files, which streamproc.load_panel turns into panels by itself."
@@ -224,7 +233,7 @@ def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord) -> dict[str
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option(AS_LONG_AS_IT_TAKES)
 @json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
     """Walk the ledger's chain and recompute every digest."""

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from streamproc.cli.deployed import on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
 from streamproc.errors import InvalidInput
 from streamproc.service.deployment import Deployment
 from streamproc.service.purging import purge_study
@@ -14,7 +14,7 @@ from streamproc.service.purging import purge_study
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option(AS_LONG_AS_IT_TAKES)
 @click.option("--yes", is_flag=True, help="Do not ask, even on a terminal.")
 def purge(deployment: Deployment, *, yes: bool) -> None:
     """After the last period: delete reports, tallies, control, rejects and state; what was released stays.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.deployed import on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
 from streamproc.cli.options import panel_argument
 from streamproc.errors import InvalidInput
 from streamproc.ports.files import read_panel
@@ -22,7 +22,7 @@ from streamproc.study import MISSING, Histories
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option("Seconds before giving up on closing it, or on a broker that is away; --wait goes on until the release.")
 @click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
 @click.option("--wait", is_flag=True, help="Return when it is released, however long that takes.")
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
@@ -41,7 +41,7 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
 @click.command()
 @on_deployment
 @panel_argument
-@timeout_option
+@timeout_option(AS_LONG_AS_IT_TAKES)
 @click.option("--period", type=click.IntRange(min=1), metavar="T", help="Send the reports of this period only.")
 @click.option("--through", type=click.IntRange(min=1), metavar="T", help="Send all periods up to this one (default: all).")
 @click.option("--close", "closing", is_flag=True, help="Close each period after it is sent.")
@@ -114,7 +114,7 @@ async def _send_period(reporter: Reporter, deployment: Deployment, panel: Histor
 
 @click.command()
 @on_deployment
-@timeout_option
+@timeout_option(AS_LONG_AS_IT_TAKES)
 @click.option("--accept-cost", is_flag=True, help="Pay for an announced draw that was lost; the ledger says so for ever.")
 def restore(deployment: Deployment, *, accept_cost: bool) -> None:
     """Rebuild a lost state folder from the topics."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from streamproc.panel import Panel
@@ -10,7 +10,7 @@ from streamproc.ports.log import Log, LogUnavailable
 from streamproc.privacy.quantities import Period
 from streamproc.service.patience import Patience
 from streamproc.service.public import PublicStudy
-from streamproc.study import Study
+from streamproc.study import Release, Study, WindowRelease
 from streamproc.synth.contract import WindowContract
 from streamproc.synth.step import Column
 
@@ -29,11 +29,17 @@ class Published:
 
 
 async def subscribe(
-    log: Log, study: Study, release: str | None = None, *, patience: float = 30.0
+    log: Log,
+    study: Study,
+    release: str | None = None,
+    *,
+    patience: float = 30.0,
+    waits: Callable[[Mapping[str, Period]], None] | None = None,
 ) -> AsyncIterator[Published]:
     """Every column of a release (default: of all) from the first, then as they come; ends after period `T`.
 
     A broker that goes away is waited for, at most `patience` seconds at a time; no column comes twice. Then LogUnavailable.
+    `waits` is called once, when all there is was given and more is to come: with the period of each release's next column.
     """
     names = [release] if release is not None else [r.name for r in study.releases]
     for name in names:
@@ -45,14 +51,30 @@ async def subscribe(
             while min(given.values()) < study.horizon:
                 await public.poll(timeout=0.5)
                 waiting.answered()
+                quiet = True
                 for name in names:
                     for column in _new(public, name, given[name]):
                         given[name] += 1
+                        quiet = False
                         yield column
+                if waits is not None and quiet and await _were_all(public, given):
+                    waits({name: _next(study.release(name), given[name]) for name in names if given[name] < study.horizon})
+                    waits = None
         except LogUnavailable as away:
             await waiting.wait(away)
         finally:
             await public.close()
+
+
+async def _were_all(public: PublicStudy, given: Mapping[str, int]) -> bool:
+    """Whether there is no further column now: a broker may take its time over what it has."""
+    await public.catch_up()
+    return all(len(public.columns(name)) == count for name, count in given.items())
+
+
+def _next(release: Release, given: int) -> Period:
+    """When the column after the first `given` comes: the first `k` of a window release come together."""
+    return Period(max(given + 1, release.k if isinstance(release, WindowRelease) else 1))
 
 
 def _new(public: PublicStudy, name: str, given: int) -> Iterator[Published]:

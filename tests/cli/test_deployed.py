@@ -47,3 +47,16 @@ def test_the_help_says_where_the_state_is_unless_told_otherwise(tmp_path: Path, 
 
     assert Deployment.of(study, environ={}).state == study.parent / "small.state"
     assert "(default: NAME.state beside STUDY)" in " ".join(streamproc(command, "--help").out.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "meaning"),
+    [
+        ("status", "Seconds before giving up. [default"),
+        ("pull", "Seconds before giving up on a broker that does not answer; the work takes as long as it takes."),
+        ("watch", "Seconds before giving up on a broker that is away; columns are waited for without end."),
+        ("close", "Seconds before giving up on closing it, or on a broker that is away; --wait goes on until the release."),
+    ],
+)
+def test_the_help_says_what_is_given_up_after_the_time_allowed(streamproc: Command, command: str, meaning: str) -> None:
+    assert meaning in " ".join(streamproc(command, "--help").out.split())

@@ -1,15 +1,18 @@
-"""Who follows a study outlasts a broker that goes away for a while, and is given every column once."""
+"""Who follows a study outlasts a broker that goes away, is given every column once, and is told what it waits for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 
 from streamproc.ports.log import LogUnavailable
 from streamproc.ports.simulated import Faults
 from streamproc.service.subscribe import subscribe
-from tests.actor.runs import STUDY, begun, fed
+from tests.actor.runs import STUDY, begun, fed, two_periods
+from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
 ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
@@ -54,3 +57,36 @@ def test_a_broker_that_comes_back_in_time_costs_nothing(questions: int) -> None:
 def test_a_broker_that_stays_away_is_told_after_the_time_allowed() -> None:
     with pytest.raises(LogUnavailable, match="nobody is there"):
         in_virtual_time(followed(Away(4, seconds=100), patience=10))
+
+
+async def waited_for(world: StudyWorld, release: str | None = None) -> list[Mapping[str, int]]:
+    """What was said within a minute."""
+    said: list[Mapping[str, int]] = []
+
+    async def follow() -> None:
+        async for _ in subscribe(world.log, STUDY, release, waits=said.append):
+            assert not said
+
+    with suppress(TimeoutError):
+        await asyncio.wait_for(follow(), timeout=60)
+    return said
+
+
+def test_who_waits_is_told_once_for_what() -> None:
+    """The first two columns of `w`, a window of two, come with period 2."""
+
+    async def story() -> None:
+        assert await waited_for(await begun()) == [{"w": 2, "c": 1}]
+        assert await waited_for((await two_periods()).world) == [{"w": 3, "c": 3}]
+        assert await waited_for((await two_periods()).world, "c") == [{"c": 3}]
+
+    in_virtual_time(story())
+
+
+def test_nothing_is_awaited_of_a_study_that_is_over() -> None:
+    async def story() -> None:
+        world = await begun()
+        await fed(world, world.synthesizer().run())
+        assert await waited_for(world) == []
+
+    in_virtual_time(story())

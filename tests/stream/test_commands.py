@@ -157,6 +157,15 @@ def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
     assert unknown.code == 2
 
 
+def test_watch_says_once_and_to_people_what_it_waits_for(fresh: Place) -> None:
+    watcher = fresh.start("watch", "--json")
+    said = f"{fresh.url}: waiting for period 2 of recent, period 1 of ever; Ctrl-C ends"
+    assert watcher.says("waiting for") == said
+    assert nothing_was_created(fresh)
+    stopped = watcher.stop()
+    assert (stopped.code, stopped.out, stopped.complaint) == (0, "", f"{said}\n")
+
+
 def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: Place, tmp_path: Path) -> None:
     finished.do("pull", "--out", tmp_path / "out")
     ledger = json.loads((tmp_path / "out" / "ledger.json").read_text())

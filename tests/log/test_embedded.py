@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -259,3 +261,23 @@ async def test_no_log_is_made_among_other_files_nor_read_from_a_file(tmp_path: P
     assert [file.name for file in released.iterdir()] == ["summary.json"]
     with pytest.raises(InvalidInput, match=r"panel.csv: is a file, expected a folder"):
         await EmbeddedLog(panel).__aenter__()
+
+
+async def test_a_log_is_made_in_a_volume_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    async with EmbeddedLog(tmp_path) as log:
+        await new_topic(log)
+
+
+@pytest.mark.parametrize("create", [False, True], ids=["asked", "made"])
+async def test_a_folder_that_must_not_be_looked_into_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, create: bool
+) -> None:
+    def denied(path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    # Not by its mode: the tests may run as root, who looks into everything.
+    monkeypatch.setattr(Path, "iterdir" if create else "exists", denied)
+    log = EmbeddedLog(tmp_path)
+    with pytest.raises(LogUnavailable, match=f"embedded log .*{tmp_path.name}: cannot be read: Permission denied"):
+        await (new_topic(log) if create else log.topics())

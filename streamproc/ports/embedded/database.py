@@ -20,8 +20,9 @@ APPLICATION = 0x53545250
 VERSION = 1
 """Written into the file, so that nothing else is taken for a log, nor one of another version."""
 
-OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock")
-"""How the names of files end that may lie in a log's folder before the log does: another process may be making it."""
+OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", "lost+found")
+"""How the names of files end that may lie in a log's folder before the log does: another process may be making it, and a
+volume of its own has a folder of the file system's."""
 
 T = TypeVar("T")
 
@@ -106,8 +107,7 @@ class Database:
     def _open(self, *, create: bool) -> sqlite3.Connection | None:
         if self._db is not None:
             return self._db
-        if not self._path.exists():
-            self._check_folder(create=create)
+        if not self._is_there(create=create):
             if not create:
                 return None
             self._create_file()
@@ -120,6 +120,15 @@ class Database:
             raise
         self._db = db
         return db
+
+    def _is_there(self, *, create: bool) -> bool:
+        try:
+            if self._path.exists():
+                return True
+            self._check_folder(create=create)
+        except OSError as error:
+            raise LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be read: {error.strerror}") from None
+        return False
 
     def _check_folder(self, *, create: bool) -> None:
         """A mistyped name is no empty log; and reports must not come to lie among files that are meant for others."""

@@ -170,12 +170,12 @@ class Gatherer:
         self._observer.read(self._partition, records, max(end - reader.position, 0))
 
     async def _report(self, rejects: Sequence[Reject]) -> None:
-        if rejects:
-            values = [(None, reject.encode()) for reject in rejects]
-            # A record may hold many reports, and a log gives each call only so much time.
-            for first in range(0, len(values), AT_ONCE):
-                await self._ports.log.append_many(self._topics.rejects, 0, values[first : first + AT_ONCE])
-            self._observer.rejected(self._partition, rejects)
+        # A record may hold many reports, and a log gives each call only so much time.
+        for first in range(0, len(rejects), AT_ONCE):
+            part = rejects[first : first + AT_ONCE]
+            values = await self._ports.offload(_encoded, part)
+            await self._ports.log.append_many(self._topics.rejects, 0, values)
+            self._observer.rejected(self._partition, part)
 
     async def _send(self, tallies: Sequence[Tally]) -> None:
         for tally in tallies:
@@ -188,3 +188,7 @@ class Gatherer:
         content = seal(mark, pack_arrays(state))
         self._ports.disk.write(self._file, content)
         return len(content)
+
+
+def _encoded(rejects: Sequence[Reject]) -> list[tuple[None, bytes]]:
+    return [(None, reject.encode()) for reject in rejects]

@@ -138,11 +138,11 @@ class Health:
 
     def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
         """Reports were rejected."""
-        for reject in rejects:
-            self.operator.rejects.labels(partition, reject.reason.value).inc()
-            if (partition, reject.reason) not in self._rejecting:
-                self._rejecting.add((partition, reject.reason))
-                event("reports are rejected", logging.WARNING, partition=partition, reason=reject.reason.value)
+        for reason, count in Counter(reject.reason for reject in rejects).items():
+            self.operator.rejects.labels(partition, reason.value).inc(count)
+            if (partition, reason) not in self._rejecting:
+                self._rejecting.add((partition, reason))
+                event("reports are rejected", logging.WARNING, partition=partition, reason=reason.value)
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
         """A period of one partition was sent."""

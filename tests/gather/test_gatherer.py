@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import numpy as np
 import pytest
 
+import streamproc.gather.gatherer as gatherer
 import streamproc.gather.gathering as gathering
 from streamproc.ports.log import OutcomeUnknown
 from streamproc.ports.topic_setup import wanted_settings
@@ -15,7 +17,7 @@ from streamproc.study.fingerprint import public_values
 from streamproc.wire.control import Key
 from streamproc.wire.ledger import StudyRecord
 from streamproc.wire.rejects import Reason
-from streamproc.wire.reports import encode_report
+from streamproc.wire.reports import ReportBatch, encode_report
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
 from tests.world.model import Model
@@ -229,5 +231,23 @@ def test_under_last_a_flood_pauses_the_partition_until_the_next_cut(monkeypatch:
         await reading
         check_against_model(world)
         assert Counter(reject.reason for reject in world.rejects()) == {Reason.DUPLICATE: 300}
+
+    in_virtual_time(run())
+
+
+def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All from one record, which may hold more than a log takes in the time of one call."""
+    monkeypatch.setattr(gatherer, "AT_ONCE", 4)
+
+    async def run() -> None:
+        world = await begun()
+        batch = ReportBatch(["p"] * 10, np.ones(10, np.uint16), np.zeros(10, np.uint8))
+        await world.log.append(world.topics.reports, 0, batch.encode())
+        for period in (1, 2, 3):
+            await world.close_period(period)
+        await world.gatherer(0).run()
+        assert [note for note in world.diary.told if "rejected" in note] == [f"rejected 0: {part}" for part in (4, 4, 1)]
+        assert [(reject.offset, reject.reason) for reject in world.rejects()] == [(0, Reason.DUPLICATE)] * 9
+        check_against_model(world)
 
     in_virtual_time(run())

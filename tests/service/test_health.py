@@ -110,7 +110,7 @@ def test_how_long_a_gatherer_needs_is_not_told_to_everybody(tmp_path: Path) -> N
     assert ready() == (False, False)
 
 
-def test_that_reports_are_rejected_is_said_once_for_each_reason_and_never_how_many(
+def test_that_reports_are_rejected_is_said_once_for_each_reason_and_only_metrics_say_how_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[dict[str, object]] = []
@@ -119,6 +119,10 @@ def test_that_reports_are_rejected_is_said_once_for_each_reason_and_never_how_ma
     for reason in (Reason.LATE, Reason.FOREIGN_PARTITION, Reason.LATE):
         health.rejected(1, [Reject(1, Offset(7), reason)] * 3)
     assert said == [{"partition": 1, "reason": "late"}, {"partition": 1, "reason": "foreign-partition"}]
+    counted = {"late": 6.0, "foreign-partition": 3.0}
+    for reason, count in counted.items():
+        labels = {"partition": "1", "reason": reason}
+        assert health.operator.registry.get_sample_value("streamproc_rejects_total", labels) == count
 
 
 @dataclass

@@ -18,7 +18,7 @@ _COMMANDS = {
     "gather": "roles:gather_command",
     "synthesize": "roles:synthesize_command",
     "close": "steward:close",
-    "send": "steward:send",
+    "send": "send:send",
     "watch": "public:watch",
     "pull": "public:pull",
     "verify": "public:verify",

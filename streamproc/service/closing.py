@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 
@@ -29,13 +29,17 @@ class Closing(Enum):
     """It was closed before."""
 
 
-async def close_by_word(deployment: Deployment, period: Period) -> Closing:
-    """Close a period unless it is closed or released."""
+async def close_by_word(
+    deployment: Deployment, period: Period, *, created: Callable[[Sequence[str]], None] | None = None
+) -> Closing:
+    """Close a period unless it is closed or released; `created` is told of the topics that had to be made for it."""
     async with deployment.connect() as log:
         if await _released(deployment, log) >= period:  # holds for a study that was purged too
             return Closing.ALREADY
         await deployment.check_begun(log)
-        await set_up_topics(log, deployment.study)
+        made = await set_up_topics(log, deployment.study)
+        if made and created is not None:
+            created(made)
         return await close_period(deployment, log, period)
 
 

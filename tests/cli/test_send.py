@@ -91,3 +91,52 @@ def test_a_whole_file_is_sent_and_closed_though_nobody_reported_to_a_period_in_i
 ) -> None:
     study, panel = written(tmp_path, "ann,0,,1,1", "bob,1,,1,")
     assert streamproc("send", study, panel, "--close").out.endswith("period 4 closed\n")
+
+
+def test_topics_that_send_or_close_creates_are_named_once(tmp_path: Path, streamproc: Command) -> None:
+    """A study of another name is a new study: whoever mistyped it must see that."""
+    study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
+    kinds = ("reports", "control", "tallies", "rejects", "ledger", "synthetic.pairs")
+    created = "created topics " + ", ".join(f"{{0}}.{kind}" for kind in kinds) + "\n"
+
+    assert streamproc("send", study, panel, "--period", 1).complaint == created.format("small")
+    assert streamproc("send", study, panel, "--period", 2).complaint == ""
+    study.write_text(study.read_text().replace('"small"', '"smal"'))
+    closed = streamproc("close", study, "--period", 1)
+    assert closed.complaint == created.format("smal")
+    assert (closed.code, closed.out) == (0, "period 1 closed\n")
+    assert "created" not in streamproc("close", study, "--period", 1).complaint
+
+
+def test_whoever_sends_all_again_sends_only_what_is_still_open(tmp_path: Path, streamproc: Command) -> None:
+    study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
+    sent, closed = "sent 2 reports of period {} (0 missing)\n", "period {} closed\n"
+    assert streamproc("send", study, panel, "--through", 1, "--close").code == 0
+
+    again = streamproc("send", study, panel, "--through", 3)
+    assert again == Ended(0, sent.format(2) + sent.format(3), "period 1 is closed already: not sent again\n")
+    rest = streamproc("send", study, panel, "--close")
+    assert rest.out == "".join(sent.format(period) + closed.format(period) for period in (2, 3, 4))
+    over = streamproc("send", study, panel, "--through", 3, "--close")
+    assert over == Ended(0, "", "periods 1 to 3 are closed already: not sent again; nothing is left to send\n")
+
+
+def test_a_closed_period_that_is_asked_for_by_itself_is_sent_with_a_warning(tmp_path: Path, streamproc: Command) -> None:
+    study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
+    assert streamproc("send", study, panel, "--through", 2, "--close").code == 0
+
+    late = "period 2 was closed before: these reports are late and do not count\n"
+    assert streamproc("send", study, panel, "--period", 2) == Ended(0, "sent 2 reports of period 2 (0 missing)\n", late)
+
+
+def test_who_is_left_out_for_want_of_a_first_report_is_said_with_that_period_only(
+    tmp_path: Path, streamproc: Command
+) -> None:
+    study, panel = written(tmp_path, "ann,,1,0,1", "bob,1,1,0,1")
+    study.write_text(study.read_text().replace('roster = "roster.txt"', ""))
+    left_out = "people without a report in period 1: 1; as there is no roster, they are not in the study\n"
+
+    assert streamproc("send", study, panel, "--period", 1).complaint.endswith(left_out)
+    assert streamproc("send", study, panel, "--period", 2).complaint == ""
+    assert streamproc("send", study, panel, "--through", 2, "--close").complaint.startswith(left_out)
+    assert left_out not in streamproc("send", study, panel, "--close").complaint

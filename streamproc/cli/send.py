@@ -1,0 +1,116 @@
+"""`send`: the reports in a panel file, a period at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.options import panel_argument
+from streamproc.cli.steward import say_closed, say_created
+from streamproc.errors import InvalidInput
+from streamproc.ports.files import read_panel
+from streamproc.ports.topic_setup import set_up_topics
+from streamproc.privacy.quantities import Period
+from streamproc.service.closing import close_period, closed_so_far
+from streamproc.service.deployment import Deployment
+from streamproc.service.reporter import Reporter
+from streamproc.study import MISSING, Histories
+
+
+@click.command()
+@on_deployment
+@panel_argument
+@timeout_option(AS_LONG_AS_IT_TAKES)
+@click.option("--period", type=click.IntRange(min=1), metavar="T", help="Send the reports of this period only.")
+@click.option(
+    "--through",
+    type=click.IntRange(min=1),
+    metavar="T",
+    help="Send all periods up to this one (default: all), but for those that are closed.",
+)
+@click.option("--close", "closing", is_flag=True, help="Close each period after it is sent.")
+@click.option("--packed", is_flag=True, help="Many reports to a record.")
+def send(
+    deployment: Deployment, *, panel_path: Path, period: int | None, through: int | None, closing: bool, packed: bool
+) -> None:
+    """Send the reports in a panel file; returns when all are acknowledged.
+
+    The file has a column for every period of the study; leave the cells of periods to come empty.
+    """
+    horizon = deployment.study.horizon
+    if period is not None and through is not None:
+        raise InvalidInput("--period and --through: give one of them")
+    last = period or through or horizon
+    if last > horizon:
+        raise InvalidInput(f"--{'period' if period else 'through'} {last}: the study has periods 1..{horizon}")
+    panel = read_panel(panel_path, deployment.study)
+    if closing and period is None and through is None:
+        last = _last_reported(panel)
+    periods = range(period or 1, last + 1)
+    sending = _send(deployment, panel, periods, named=period is not None, closing=closing, packed=packed)
+    run_once(deployment, sending, waits=True)
+
+
+def _last_reported(panel: Histories) -> int:
+    """Periods after it are to come; closed with the others they would be released, which cannot be taken back."""
+    reported = (panel.symbols != MISSING).any(axis=0).nonzero()[0]
+    last = int(reported[-1]) + 1 if len(reported) else 0
+    if last < panel.periods:
+        click.echo(
+            f"period {last + 1}: neither sent nor closed, nor any later one, as the file has no report of them; "
+            f"--through {panel.periods} would close all",
+            err=True,
+        )
+    return last
+
+
+async def _send(
+    deployment: Deployment, panel: Histories, periods: Sequence[int], *, named: bool, closing: bool, packed: bool
+) -> None:
+    """`named`: a period that was asked for by itself is sent though it is closed."""
+    async with deployment.connect() as log:
+        await deployment.check_begun(log)
+        created = await set_up_topics(log, deployment.study)
+        if created:
+            say_created(created)
+        closed = await closed_so_far(deployment, log)
+        reporter = Reporter(log, deployment.study)
+        for period in periods if named else _still_open(periods, closed):
+            if period == 1 and closed == 0:
+                _say_who_is_left_out(deployment, panel)
+            count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
+            click.echo(f"sent {count:,} reports of period {period} ({panel.people - count:,} missing)")
+            if period <= closed:
+                click.echo(f"period {period} was closed before: these reports are late and do not count", err=True)
+            elif closing:
+                say_closed(period, await close_period(deployment, log, Period(period)))
+
+
+def _still_open(periods: Sequence[int], closed: int) -> Sequence[int]:
+    """Those that are not closed: reports of the others could only be late."""
+    late, still_open = [period for period in periods if period <= closed], [each for each in periods if each > closed]
+    if late:
+        which = f"periods 1 to {late[-1]} are" if len(late) > 1 else "period 1 is"
+        rest = "" if still_open else "; nothing is left to send"
+        click.echo(f"{which} closed already: not sent again{rest}", err=True)
+    return still_open
+
+
+def _say_who_is_left_out(deployment: Deployment, panel: Histories) -> None:
+    absent = int((panel.symbols[:, 0] == MISSING).sum())
+    if absent and deployment.study.population.roster is None:
+        said = f"people without a report in period 1: {absent:,}; as there is no roster, they are not in the study"
+        click.echo(said, err=True)
+
+
+async def _send_period(reporter: Reporter, panel: Histories, period: int, alphabet: Sequence[str], *, packed: bool) -> int:
+    """How many reports were sent."""
+    assert panel.ids is not None
+    column = panel.symbols[:, period - 1]
+    here = (column != MISSING).nonzero()[0].tolist()
+    ids, symbols = [panel.ids[row] for row in here], [alphabet[column[row]] for row in here]
+    await (reporter.report_packed if packed else reporter.report_all)(ids, period, symbols)
+    return len(ids)

@@ -7,7 +7,6 @@ is in another process, and sees nothing before it is committed.
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
 from streamproc.wire.columns import ColumnChunk, decode_synthetic
+from tests.free_ports import free_ports
 
 PERIODS = 5
 WARM = 2
@@ -128,9 +128,7 @@ class Roles:
 
 @contextmanager
 def _roles(study: Path, log: Path) -> Iterator[Roles]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        operator = f"127.0.0.1:{free.getsockname()[1]}"
+    operator = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-m", "streamproc", "run", str(study), "--operator", operator, "--until-done"]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.broker.jars import kafka_jars
+from tests.free_ports import free_ports
 
 GUEST = "guest"
 PASSWORD = "guest-secret"
@@ -180,14 +181,3 @@ async def _answers(port: int) -> bool:
         return False
     finally:
         await client.close()
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.broker.broker import KafkaBroker, free_ports
+from tests.broker.broker import KafkaBroker
 from tests.broker.certificates import BROKER_NAME, Certificates, Identity
+from tests.free_ports import free_ports
 
 MECHANISM = "SCRAM-SHA-512"
 TOOL = Path(__file__).parent / "java" / "Acls.java"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from streamproc.ports.log import LogUnavailable
 from tests.containers.boxes import PATIENT, Box, Boxes
 from tests.containers.engine import KAFKA, make_images, missing_engine
 from tests.containers.studies import ContainedStudy
+from tests.free_ports import free_ports
 from tests.stream.places import Place
 from tests.stream.programs import PATIENCE, Programs
 from tests.stream.recipes import Recipe
@@ -51,7 +51,7 @@ def network(images: None) -> Iterator[Network]:
 @pytest.fixture(scope="package")
 def kafka_url(network: Network) -> Iterator[str]:
     """A broker in a container: `kafka:9092` to other containers, and this to the tests."""
-    port = _free_port()
+    (port,) = free_ports(1)
     described = (
         DockerContainer(KAFKA, PATIENT, env=_kafka_settings(port)).with_network(network).with_network_aliases("kafka")
     )
@@ -102,12 +102,6 @@ def _kafka_settings(port: int) -> dict[str, str]:
         # The first compiler only: it starts sooner, and no test runs long enough to gain from the second.
         "KAFKA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture

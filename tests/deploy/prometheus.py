@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.free_ports import free_ports
 from tests.stream.programs import PATIENCE
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
@@ -58,9 +58,7 @@ class Prometheus:
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
         (folder / "prometheus.yml").write_text(yaml.safe_dump(content))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+        self._address = f"127.0.0.1:{free_ports(1)[0]}"
         self._log = folder / "prometheus.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

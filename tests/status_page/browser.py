@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, Response, sync_playwright
 
 Result = TypeVar("Result")
 
@@ -30,6 +30,20 @@ PATIENCE = 60_000
 """Milliseconds after which something that ought to be seen will not be."""
 
 
+NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
+"""Chromium drops connections under way when a container starts or ends on this machine. The page must bear it."""
+
+
+def _go(page: Page, url: str) -> None:
+    while True:
+        try:
+            page.goto(url)
+            return
+        except Error as error:
+            if NETWORK_CHANGED not in error.message:
+                raise
+
+
 class Visit:
     """One page in an empty profile. `see` does something with it in the browser's thread."""
 
@@ -46,11 +60,15 @@ class Visit:
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.on("request", lambda request: self.requests.append(request.url))
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda said: self._complain(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         if self._keeps:
             page.on("requestfinished", lambda request: self._keep(request.response()))
         return context, page
+
+    def _complain(self, text: str) -> None:
+        if NETWORK_CHANGED not in text:
+            self.complaints.append(text)
 
     def _keep(self, response: Response | None) -> None:
         if response is not None and "/events" not in response.url:
@@ -61,7 +79,7 @@ class Visit:
 
     def go(self, url: str, *, released: int | None = None) -> Visit:
         """Open the page and wait until it shows the study, or so many periods of it."""
-        self.see(lambda page: page.goto(url))
+        self.see(lambda page: _go(page, url))
         self.wait(f'html[data-shown="{released}"]' if released is not None else "html[data-shown]")
         return self
 

@@ -16,7 +16,7 @@ from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
     Crowded,
     Turnstile,
-    add_headers,
+    adding_headers,
     assets,
     encoded,
     plain,
@@ -63,7 +63,7 @@ class StatusPage:
 
     def attach(self, app: web.Application) -> None:
         """Serve it there."""
-        app.on_response_prepare.append(add_headers)
+        app.on_response_prepare.append(adding_headers(self._assets["index.html"].body))
         app.on_shutdown.append(self._streams.close)
         app.on_cleanup.append(self._let_go)
         app.add_routes(

@@ -1,7 +1,7 @@
 // Questions and their answers over time: one large, the bins in small beside it.
 
 import { lineChart, smallChart } from "/static/chart.js";
-import { ask } from "/static/data.js";
+import { ask, orLater } from "/static/data.js";
 import { at, drawn, h, renew } from "/static/elements.js";
 import { interval, percent, plural, whole } from "/static/words.js";
 
@@ -84,8 +84,7 @@ function other(chosen, ready) {
   wanted = chosen.name;
   chooseRelease(chosen, ready);
   at("bin-search").value = "";
-  showSeries();
-  showBins();
+  orLater(Promise.all([showSeries(), showBins()]));
 }
 
 function questions(chosen) {
@@ -100,7 +99,7 @@ function chooseQuery(next) {
   query = next;
   period = null;
   questions(current());
-  showSeries();
+  orLater(showSeries());
   for (const button of at("bins").querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.query === query));
 }
 
@@ -160,7 +159,7 @@ let waitingToSearch = 0;
 
 function search() {
   clearTimeout(waitingToSearch);
-  waitingToSearch = setTimeout(showBins, 200);
+  waitingToSearch = setTimeout(() => orLater(showBins()), 200);
 }
 
 async function showBins() {

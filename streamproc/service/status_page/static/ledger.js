@@ -1,6 +1,6 @@
 // The chain as a table, and the button that walks it here, in the reader's browser.
 
-import { ask, records } from "/static/data.js";
+import { Unanswered, ask, orLater, records } from "/static/data.js";
 import { at, h, renew, unseen } from "/static/elements.js";
 import { LedgerWalk, walkColumns } from "/static/verify.js";
 import { cost, plural, short, size, whole } from "/static/words.js";
@@ -57,8 +57,9 @@ async function verify() {
     verdict.replaceChildren(h("strong", {}, "Verified. "), said);
   } catch (error) {
     walked = null;
-    verdict.dataset.state = "bad";
-    verdict.replaceChildren(h("strong", {}, "Verification failed. "), `${error.message}.`);
+    const unanswered = error instanceof Unanswered;
+    verdict.dataset.state = unanswered ? "unknown" : "bad";
+    verdict.replaceChildren(h("strong", {}, unanswered ? "Not verified. " : "Verification failed. "), `${error.message}${unanswered ? "; what was read so far holds" : ""}.`);
   }
   button.removeAttribute("aria-disabled");
   renew(at("chain"), chain());
@@ -90,7 +91,7 @@ function compare(row, ledger) {
 
 function chain() {
   if (total === 0) return h("p", { class: "quiet-text" }, "No period is on record yet.");
-  const more = shown.at(-1).period > 1 ? h("button", { type: "button", class: "quiet", onclick: earlier }, `Earlier periods (${whole(shown.at(-1).period - 1)} more)`) : null;
+  const more = shown.at(-1).period > 1 ? h("button", { type: "button", class: "quiet", onclick: () => orLater(earlier()) }, `Earlier periods (${whole(shown.at(-1).period - 1)} more)`) : null;
   const head = ["Period", "Digest", "Previous", "Cost ρ", "Total ρ", "Came out"].map((name) => h("th", { scope: "col" }, name));
   return h(
     "div",

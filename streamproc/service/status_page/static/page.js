@@ -2,7 +2,7 @@
 
 import { showAnswers } from "/static/answers.js";
 import { showBudget } from "/static/budget.js";
-import { ask } from "/static/data.js";
+import { Unanswered, ask } from "/static/data.js";
 import { at } from "/static/elements.js";
 import { showHeadroom } from "/static/headroom.js";
 import { showLedger } from "/static/ledger.js";
@@ -10,12 +10,17 @@ import { Live } from "/static/live.js";
 import { showOverview, tick } from "/static/overview.js";
 import { showSubscribe } from "/static/subscribe.js";
 
+const [SHORTEST, LONGEST] = [1000, 10_000]; // milliseconds until what could not be shown is tried again
+
 let shown = null;
 let asking = false;
 let again = false;
+let pause = SHORTEST;
+let later = 0;
 
 // One at a time: news that comes meanwhile is asked for afterwards.
 async function refresh() {
+  clearTimeout(later);
   if (asking) {
     again = true;
     return;
@@ -26,8 +31,11 @@ async function refresh() {
       again = false;
       await show(await ask("status"));
     } while (again);
+    pause = SHORTEST;
   } catch (error) {
-    if (!(error instanceof TypeError)) console.warn(`The page could not be brought up to date: ${error.message}`);
+    if (!(error instanceof Unanswered)) console.warn(`The page could not be brought up to date: ${error.message}`);
+    later = setTimeout(refresh, pause);
+    pause = Math.min(2 * pause, LONGEST);
   } finally {
     asking = false;
   }
@@ -55,4 +63,5 @@ function live(state) {
 refresh();
 setInterval(() => tick(shown), 1000);
 const listening = new Live(refresh, live);
+addEventListener("stale", refresh);
 addEventListener("pagehide", () => listening.close());

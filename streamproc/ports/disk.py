@@ -74,7 +74,7 @@ class FolderDisk:
         with self._refusing(self._folder / name, "read"):
             try:
                 content = self._files.read(self._folder / name)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
             self._files.sync_folder(self._folder)
             return content

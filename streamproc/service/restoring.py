@@ -22,42 +22,49 @@ from streamproc.wire.chain import VerifiedLedger
 async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
     """Rebuild the synthesizer's state folder; answers with the period it stands at.
 
-    One that fails or dies, wherever, has restored nothing and can be tried again, or has restored everything.
+    One that fails or dies, wherever, has restored nothing and can be tried again, or has restored everything. The folder is
+    not even made before it is clear what to write: one that is refused leaves nothing.
     """
+    _check_lost(deployment, deployment.disk())
+    async with deployment.connect() as log:
+        mark = await deployment.fingerprint(log)
+        ledger = await _ledger(deployment, log, mark, accept_cost=accept_cost)
+        stored = await _rebuild(deployment.study, log, ledger)
     with deployment.locked_disk() as disk:
-        return await _restore(deployment, disk, accept_cost=accept_cost)
+        _check_lost(deployment, disk)
+        # The mark comes first: it says nothing without the state, whose one write is then the whole of the restore.
+        await asyncio.to_thread(settle, disk, mark, stored.draft)
+        await asyncio.to_thread(write_stored, disk, mark, stored)
+    return ledger.period
 
 
-async def _restore(deployment: Deployment, disk: FolderDisk, *, accept_cost: bool) -> Period:
+def _check_lost(deployment: Deployment, disk: FolderDisk) -> None:
     if disk.read(STATE_FILE) is not None:
         raise Refused(
             f"state folder {deployment.state}: holds a state already; if a synthesizer refuses it and there is no newer "
             "copy to put back, move the folder away, keep it, and restore again"
         )
-    async with deployment.connect() as log:
-        mark = await deployment.fingerprint(log)
-        # What is lost can be told only when nothing is about to appear.
-        if not await settled_down(log, deployment.topics.ledger, deployment.clock):
-            raise Refused(f"topic {deployment.topics.ledger}: a transaction stays open on it; is a synthesizer running?")
-        seen = await look(log, deployment.study)
-        ledger = seen.ledger
-        if ledger is None:
-            raise Refused(f"study {deployment.study.name}: has no ledger, so there is nothing to restore")
-        check_same_study(seen, deployment.study, mark, insecure=ledger.study.insecure)
-        if not ledger.period and not ledger.intents:
-            raise Refused(
-                f"study {deployment.study.name}: has released nothing yet, so there is nothing to restore; start it"
-            )
-        if ledger.intents and not accept_cost:
-            raise Refused(
-                f"period {ledger.period + 1} was announced, so its lost draw may have been seen; another exceeds "
-                "the budget: accept that with --accept-cost, or find the state folder"
-            )
-        stored = await _rebuild(deployment.study, log, ledger)
-    # The mark comes first: it says nothing without the state, whose one write is then the whole of the restore.
-    await asyncio.to_thread(settle, disk, mark, stored.draft)
-    await asyncio.to_thread(write_stored, disk, mark, stored)
-    return ledger.period
+
+
+async def _ledger(deployment: Deployment, log: Log, mark: bytes, *, accept_cost: bool) -> VerifiedLedger:
+    """What was released of this study; refused if nothing was, or if an announced draw was lost and is not paid for."""
+    study = deployment.study
+    # What is lost can be told only when nothing is about to appear.
+    if not await settled_down(log, deployment.topics.ledger, deployment.clock):
+        raise Refused(f"topic {deployment.topics.ledger}: a transaction stays open on it; is a synthesizer running?")
+    seen = await look(log, study)
+    ledger = seen.ledger
+    if ledger is None:
+        raise Refused(f"study {study.name}: has no ledger, so there is nothing to restore")
+    check_same_study(seen, study, mark, insecure=ledger.study.insecure)
+    if not ledger.period and not ledger.intents:
+        raise Refused(f"study {study.name}: has released nothing yet, so there is nothing to restore; start it")
+    if ledger.intents and not accept_cost:
+        raise Refused(
+            f"period {ledger.period + 1} was announced, so its lost draw may have been seen; another exceeds "
+            "the budget: accept that with --accept-cost, or find the state folder"
+        )
+    return ledger
 
 
 async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:

@@ -68,3 +68,15 @@ def test_a_restore_that_runs_out_of_room_can_be_tried_again(tmp_path: Path, file
         assert all(len(versions) == 1 for versions in world.visible_draws().values())
 
     in_virtual_time(story())
+
+
+def test_a_restore_that_is_refused_makes_no_folder(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = (await two_periods()).world
+        await world.log.delete_topic(world.topics.tallies)
+        state = tmp_path / "state"
+        with pytest.raises(Refused, match="is gone, so the state cannot be rebuilt"):
+            await restore_state(Restoring(STUDY, STUDY.broker, tmp_path, state, None, world=world), accept_cost=False)
+        assert not state.exists()
+
+    in_virtual_time(story())

@@ -131,8 +131,8 @@ MUTANTS = (
     Mutant(
         "restore does not ask about an announced draw",
         "service/restoring.py",
-        "        if ledger.intents and not accept_cost:",
-        "        if False:",
+        "    if ledger.intents and not accept_cost:",
+        "    if False:",
     ),
     Mutant(
         "restore does not pay for a lost draw",

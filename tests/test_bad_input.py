@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import PanelFileError, StudyError
-from streamproc.ports.files import read_panel
+from streamproc.ports.files import read_panel, read_study
 from streamproc.study import parse_study
 from tests.bad_input import BAD_PANELS, BAD_STUDIES, GOOD_STUDY, PANEL_STUDY, SECRETS
 
@@ -28,6 +28,27 @@ def test_a_bad_study_is_refused_in_one_line_that_names_the_key(text: str, key: s
     assert message.isprintable()
     assert len(message) < 300
     assert "secret" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("[study\nname = 3", "what is not TOML at line 1, column 7"),
+        ("[study]\nname = secret", "what is not TOML at line 2, column 8"),
+        ("[secret]\n[secret]", "what is not TOML at line 2, column 8"),
+        ("a = {secret = 1, secret = 2}", "what is not TOML at line 1, column 28"),
+        ('name = "secret', "what is not TOML at end of document"),
+        ("individual,1,2\nsecret,0,1", "what is not TOML at line 1, column 11"),
+        ("\na = 1" + ".1" * 1001, "more than 1000 dots at line 2"),
+    ],
+)
+def test_what_is_not_toml_is_named_by_its_file_and_its_place_and_not_quoted(tmp_path: Path, text: str, got: str) -> None:
+    path = tmp_path / "poverty.toml"
+    path.write_text(text)
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    assert str(caught.value).startswith(f"study file {path}: got {got}, allowed: ")
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "content", "where"), [row[1:] for row in BAD_PANELS], ids=[row[0] for row in BAD_PANELS])

@@ -33,7 +33,7 @@ def read_study(path: str | Path) -> Study:
         raise InvalidInput(f"{display(path)}: expected text in UTF-8, but byte {error.start} is not") from None
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{display(path)}: cannot be read: {_why(error)}") from None
-    return parse_study(text)
+    return parse_study(text, f"study file {display(path)}")
 
 
 def read_panel(path: str | Path, study: Study) -> Histories:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from datetime import UTC, datetime
 from decimal import Decimal, DecimalException
@@ -32,9 +33,12 @@ _OF_KIND = {
 }
 
 
-def parse_study(text: str) -> Study:
-    """The study that `text`, in TOML, describes. A mistake raises one StudyError, one line that names the key."""
-    file = Table("", _toml(text))
+def parse_study(text: str, source: str = "study file") -> Study:
+    """The study that `text`, in TOML, describes. A mistake raises one StudyError, one line that names the key.
+
+    What is not even TOML has no keys: then the line names the `source`.
+    """
+    file = Table("", _toml(text, source))
     file.only(("study", "population", "privacy", "release", "broker", "schedule"))
     head = file.table("study")
     head.only(("name", "alphabet", "horizon"))
@@ -58,17 +62,23 @@ _MOST_DOTS = 1_000
 """In one line. Python's TOML reader takes time by the square of the parts of a dotted key: minutes for a file of 100 kB."""
 
 
-def _toml(text: str) -> dict[str, Any]:
-    if any(line.count(".") > _MOST_DOTS for line in text.split("\n")):
-        raise StudyError("study file", f"a line with more than {_MOST_DOTS} dots", "keys of a usual length")
+_PLACE = re.compile(r"\((at [a-z0-9 ,]+)\)$")
+"""At the end of what Python says about a text that is not TOML. The rest may quote it: a panel file may have been named."""
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > _MOST_DOTS:
+            raise StudyError(source, f"more than {_MOST_DOTS} dots at line {number}", "keys of a usual length")
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
-        reason = " ".join(str(error).split())[:150]
-        raise StudyError("study file", f"what is not TOML: {reason}", "a file in TOML") from None
+        place = _PLACE.search(str(error))
+        got = f"what is not TOML {place[1]}" if place else "what is not TOML"
+        raise StudyError(source, got, "a file in TOML") from None
     except (ValueError, DecimalException, RecursionError):
         # What TOML allows and Python does not: integers of over 4300 digits, endless exponents, endless nesting.
-        raise StudyError("study file", "a number or a nesting without end", "values of a usual size") from None
+        raise StudyError(source, "a number or a nesting without end", "values of a usual size") from None
 
 
 def _population(table: Table, alphabet: tuple[str, ...]) -> Population:

@@ -94,7 +94,7 @@ class Study:
         for release in self.releases:
             if release.name == name:
                 return release
-        raise StudyError("release", shown(name), f"one of {shown([r.name for r in self.releases])}")
+        raise StudyError("release", shown(name), ", ".join(r.name for r in self.releases))
 
     def event_mask(self, release: CumulativeRelease) -> npt.NDArray[np.bool_]:
         """For each symbol of the alphabet, whether it counts as a one: `mask[symbols]` is the 0/1 column."""

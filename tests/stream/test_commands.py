@@ -154,7 +154,7 @@ def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
     people = finished.do("watch", "--release", "ever").out.splitlines()
     assert [line.split(":")[0] for line in people] == [f"ever period {period}" for period in (1, 2, 3, 4)]
     unknown = finished.call("watch", "--release", "never")
-    assert unknown.code == 2
+    assert (unknown.code, unknown.complaint) == (2, "streamproc: release: got 'never', allowed: recent, ever\n")
 
 
 def test_watch_says_once_and_to_people_what_it_waits_for(fresh: Place) -> None:

@@ -172,7 +172,7 @@ def test_symbols_have_indices_and_events_a_mask() -> None:
     assert parsed.q == 3
     assert parsed.symbol_index == {"A": 0, "B": 1, "C": 2}
     assert parsed.event_mask(release).tolist() == [False, True, True]
-    with pytest.raises(StudyError, match="^release: got 'yearly', allowed: quarterly, months-poor$"):
+    with pytest.raises(StudyError, match="^release: got 'yearly', allowed: quarterly, months-poor, pairs, single$"):
         parsed.release("yearly")
 
 

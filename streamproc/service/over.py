@@ -13,17 +13,16 @@ from streamproc.service.public import PublicStudy
 async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
     """Whether period `T` is released: then nothing is set up, and nobody needs a state folder any more.
 
-    `draws`: asked by one who would draw noise, and so must be on the study's side of `insecure`.
+    Refuses another study of the same name, over or not, before anything is set up for it. `draws`: asked by one who would
+    draw noise, and so must be on the study's side of `insecure`.
     """
     public = PublicStudy(log, deployment.study)
     try:
         await public.catch_up_ledger()
     finally:
         await public.close()
-    if public.period < deployment.study.horizon:
-        return False
     await check_same(deployment, log, public, insecure=deployment.seed is not None if draws else None)
-    return True
+    return public.period >= deployment.study.horizon
 
 
 async def check_same(deployment: Deployment, log: Log, public: PublicStudy, insecure: bool | None = None) -> None:

@@ -146,7 +146,8 @@ class PublicStudy:
         ours = public_values(self.study)
         different = [name for name, value in ours.items() if begun.study.get(name) != value]
         if different:
-            raise InvalidInput(f"study {self.study.name}: the ledger was begun with another {', '.join(different)}")
+            named = ", ".join(different)
+            raise InvalidInput(f"study {self.study.name}: its ledger was begun with other values; these differ: {named}")
 
     async def poll_ledger(self, *, timeout: float) -> None:
         """Take in what has come of the ledger alone."""

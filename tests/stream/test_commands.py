@@ -232,12 +232,14 @@ def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(
 def changed(finished: Place) -> Iterator[Place]:
     """The finished study under a file that says something else."""
     before = finished.file.read_text()
-    finished.file.write_text(before.replace("horizon = 4", "horizon = 5"))
+    finished.file.write_text(before.replace("horizon = 4", "horizon = 5").replace('name = "ever"', 'name = "once"'))
     yield finished
     finished.file.write_text(before)
 
 
 def test_a_study_file_that_changed_is_refused(changed: Place) -> None:
+    """With 3 to who would go on with it, which could break the promise; with 2 to who only looks: the file is wrong."""
+    topics = changed.all_topics()
     for role in ("run", "gather", "synthesize"):
         ended = changed.start(role).end()
         assert ended.code == 3, ended.complaint
@@ -245,7 +247,9 @@ def test_a_study_file_that_changed_is_refused(changed: Place) -> None:
     for look in ("status", "verify", "watch"):
         looked = changed.call(look)
         assert looked.code == 2
-        assert looked.complaint == f"streamproc: study {changed.recipe.name}: the ledger was begun with another horizon\n"
+        why = "its ledger was begun with other values; these differ: horizon, releases"
+        assert looked.complaint == f"streamproc: study {changed.recipe.name}: {why}\n"
+    assert changed.all_topics() == topics
 
 
 def test_a_study_never_changes_between_a_seed_and_none(finished: Place, new_place: NewPlace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from streamproc.cli.plan_table import short
 from streamproc.errors import InvalidInput
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan
 from streamproc.ports.atomic import replacing
+from streamproc.ports.cells import display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +29,24 @@ _MARKED_UP_TO = 40
 
 
 def check_plot_path(path: Path) -> None:
-    """Refuse a file that is no picture, and a machine that cannot draw, before any work is done."""
+    """Refuse a file that is no picture or cannot be written, and a machine that cannot draw, before any work is done."""
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput(f"--plot: got {path.name}, expected a name that ends in {', '.join(FORMATS)}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         raise InvalidInput("--plot needs matplotlib, which is not installed: pip install streamproc[plot]") from None
+    if path.is_dir():
+        raise _unwritable(path, "it is a folder")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise _unwritable(path, error.strerror) from None
+
+
+def _unwritable(path: Path, why: str | None) -> InvalidInput:
+    return InvalidInput(f"--plot: {display(path)} cannot be written: {why}")
 
 
 def write_plot(plan: StudyPlan, path: Path) -> None:
@@ -47,7 +60,7 @@ def write_plot(plan: StudyPlan, path: Path) -> None:
             with replacing(path) as file:
                 figure.savefig(file, format=path.suffix.lower().removeprefix("."))
         except OSError as error:
-            raise InvalidInput(f"--plot: {path} cannot be written: {error.strerror}") from None
+            raise _unwritable(path, error.strerror) from None
 
 
 def _figure(plan: StudyPlan) -> Figure:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamproc.cli import app
+from streamproc.cli import plan as plan_module
 
 STUDY = """
 [study]
@@ -264,6 +265,23 @@ def test_a_mistake_is_one_line_and_exit_2(
 
     assert (code, complaint.count("\n")) == (2, 1)
     assert named in complaint
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("nowhere/plan.png", "No such file or directory"),
+        ("study.toml/plan.png", "Not a directory"),
+        ("folder.png", "it is a folder"),
+    ],
+)
+def test_a_plot_that_cannot_be_written_is_refused_before_anything_is_computed(
+    plan: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str
+) -> None:
+    (folder / "folder.png").mkdir()
+    monkeypatch.setattr(plan_module, "plan_study", None)
+
+    assert plan("--plot", path) == (2, "", f"streamproc: --plot: {path} cannot be written: {why}\n")
 
 
 def test_a_machine_without_matplotlib_is_told_how_to_get_it(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:

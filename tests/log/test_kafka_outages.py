@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.ports.connect import connect
-from streamproc.ports.log import Fenced, Log, LogUnavailable, Offset, OutcomeUnknown, Reader
+from streamproc.ports.log import Fenced, Log, LogUnavailable, Offset, OutcomeUnknown, Reader, Transactor
 from tests.broker import KafkaBroker, missing_programs
 from tests.log.worlds import new_topic, read_all, values
 
@@ -36,20 +36,26 @@ async def append_after_outage(log: Log, topic: str, value: bytes) -> None:
                 return
 
 
+async def in_mid_transaction(stack: AsyncExitStack, url: str, patient: Log) -> tuple[str, Log, Reader, Transactor]:
+    """A topic, and a connection with little patience that reads it and writes to it; tried until a busy broker keeps up."""
+    async with asyncio.timeout(120):
+        while True:
+            topic = await new_topic(patient)
+            with suppress(LogUnavailable, OutcomeUnknown):
+                hasty = await stack.enter_async_context(connect(url, timeout=2.0))
+                await hasty.append(topic, 0, b"first")
+                reader = await hasty.reader(topic, 0, Offset(1))
+                transactor = await hasty.transactor(f"{topic}.synthesizer")
+                await transactor.fence()
+                await transactor.begin()
+                await transactor.send(topic, 0, b"in")
+                return topic, hasty, reader, transactor
+
+
 async def test_while_a_broker_is_silent_calls_end_in_time_and_say_what_they_know(kafka_broker: KafkaBroker) -> None:
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(connect(kafka_broker.url))
-        topic = await new_topic(log)
-        first = await log.transactor(f"{topic}.first")
-        await first.fence()  # the broker makes a topic of its own for the first one
-        await first.close()
-        hasty = await stack.enter_async_context(connect(kafka_broker.url, timeout=2.0))
-        await hasty.append(topic, 0, b"first")
-        reader = await hasty.reader(topic, 0, Offset(1))
-        transactor = await hasty.transactor(f"{topic}.synthesizer")
-        await transactor.fence()
-        await transactor.begin()
-        await transactor.send(topic, 0, b"in")
+        topic, hasty, reader, transactor = await in_mid_transaction(stack, kafka_broker.url, log)
         # Not both at a silent broker: the transaction would wait for its partition, not for the answer.
         kafka_broker.freeze()
         try:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from streamproc.cli.demo_table import ASCII, BLOCKS, Month, headings, month_line
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.study import Study
@@ -44,7 +44,7 @@ class Screen:
     def introduce(self, people: int, *, seeded: bool) -> None:
         """What is about to happen, for somebody who has never seen it."""
         privacy, horizon = self._study.privacy, self._study.horizon
-        cost = f"rho {rounded_up(privacy.budget)}, which is epsilon {self._epsilon(privacy.budget)}"
+        cost = f"rho {rounded_up(privacy.budget)}, which is {self._epsilon_at_delta(privacy.budget)}"
         noise = (
             "The noise comes from a seed: the run can be repeated, and would protect nobody."
             if seeded
@@ -54,8 +54,8 @@ class Screen:
         self._console.print(
             f"{people:,} people report every month whether they are poor. When a month is closed, gatherers tally it, and a "
             f"panel of synthetic people grows by a column that never changes again. The whole history of each real person "
-            f"is protected: all {horizon} months together cost {cost} at delta {privacy.delta:g}, where one person's "
-            f"history may be replaced by any other ({privacy.adjacency.value}).\n"
+            f"is protected: all {horizon} months together cost {cost}, where one person's history "
+            f"may be replaced by any other ({privacy.adjacency.value}).\n"
         )
         self._console.print(
             "These people are simulated, so the truth may be shown beside the published answers. Who forgets to report is "
@@ -71,8 +71,7 @@ class Screen:
         reports, columns = sum(month.reports for month in self.months), len(self.months) * len(self._study.releases)
         self._console.print(
             f"\n{reports:,} reports became {columns} columns of synthetic people. The year cost rho {rounded_up(spent)} of "
-            f"{rounded_up(privacy.budget)}: epsilon {self._epsilon(spent)} at delta {privacy.delta:g} "
-            f"({privacy.adjacency.value})."
+            f"{rounded_up(privacy.budget)}: {self._epsilon_at_delta(spent)} ({privacy.adjacency.value})."
         )
         self._console.print(
             f"\n{covered} of {len(shown)} intervals hold the truth. Each does with a chance of 95%, so over many runs 19 of "
@@ -126,8 +125,9 @@ class Screen:
         self.months.append(month)
         self._add(month_line(month, 1 - month.spent / self._study.privacy.budget, self._signs))
 
-    def _epsilon(self, rho: Rho) -> str:
-        return epsilon_shown(epsilon_of_rho(rho, self._study.privacy.delta))
+    def _epsilon_at_delta(self, rho: Rho) -> str:
+        delta = self._study.privacy.delta
+        return f"epsilon {epsilon_shown(epsilon_of_rho(rho, delta))} at delta {delta_shown(delta)}"
 
     def _add(self, line: Text) -> None:
         # Of fixed width: a narrow terminal may break it where it ends, not between words.

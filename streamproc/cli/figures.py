@@ -13,3 +13,8 @@ def epsilon_shown(epsilon: float) -> str:
 def rounded_up(cost: float, digits: int = 4) -> str:
     """A cost to so many significant digits, never shown smaller than it is."""
     return f"{Decimal(repr(cost)).normalize(Context(prec=digits, rounding=ROUND_CEILING)):f}"
+
+
+def delta_shown(delta: float) -> str:
+    """As a study file writes it: 1e-6, not 1e-06."""
+    return f"{delta:g}".replace("e-0", "e-")

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamproc.cli.figures import epsilon_shown, rounded_up
-from streamproc.cli.plan_table import short
+from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
 from streamproc.errors import InvalidInput
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan
 from streamproc.ports.atomic import replacing
@@ -84,7 +83,7 @@ def _title(plan: StudyPlan) -> str:
     total = plan.total
     return (
         f"{plan.study.name}: {plan.n:,} people, rho {rounded_up(total.rho)}, epsilon "
-        f"{epsilon_shown(total.epsilon)} at delta {short(total.delta)}, {plan.adjacency.value}"
+        f"{epsilon_shown(total.epsilon)} at delta {delta_shown(total.delta)}, {plan.adjacency.value}"
     )
 
 

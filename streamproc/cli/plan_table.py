@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
 from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import WindowRelease
@@ -53,12 +53,12 @@ def promise(plan: StudyPlan) -> str:
     return (
         f"{_PROMISE[plan.adjacency]} ({plan.adjacency.value}) changes the distribution of everything this study releases "
         f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {epsilon_shown(total.epsilon)} at delta = "
-        f"{short(total.delta)}."
+        f"{delta_shown(total.delta)}."
     )
 
 
 def _releases(plan: StudyPlan) -> Table:
-    table = _table(f"Releases: budget and noise ({plan.adjacency.value}, delta {short(plan.study.privacy.delta)})")
+    table = _table(f"Releases: budget and noise ({plan.adjacency.value}, delta {delta_shown(plan.study.privacy.delta)})")
     table.add_column("release", overflow="fold")
     table.add_column("kind", no_wrap=True)
     for heading in ("share", "rho", "epsilon", "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
@@ -73,7 +73,7 @@ def _releases(plan: StudyPlan) -> Table:
             rounded_up(release.contract.rho),
             epsilon_shown(release.epsilon),
             _number(release.noise_people),
-            f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "-",
+            f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
             f"{'' if known else '~'}{memory.rows:,}",
             f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B a row",
         )
@@ -130,7 +130,7 @@ def _spending(plan: StudyPlan) -> Table:
     total = {spent.period: spent for spent in plan.spending}
     if len(plan.releases) > 1:
         table.add_row("study: rho", *(rounded_up(total[period].rho) for period in shown))
-    delta = short(plan.study.privacy.delta)
+    delta = delta_shown(plan.study.privacy.delta)
     table.add_row(f"study: epsilon at delta {delta}", *(epsilon_shown(total[period].epsilon) for period in shown))
     return table
 
@@ -197,11 +197,6 @@ def _adjacency(release: ReleasePlan) -> str:
 def _alphabet(plan: StudyPlan) -> str:
     symbols = plan.study.alphabet
     return ", ".join(symbols if len(symbols) <= 8 else [*symbols[:7], f"... {len(symbols)} in all"])
-
-
-def short(delta: float) -> str:
-    """1e-6, not 1e-06."""
-    return f"{delta:g}".replace("e-0", "e-")
 
 
 def _number(value: float) -> str:

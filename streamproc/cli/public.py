@@ -13,7 +13,7 @@ from rich.table import Table
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, run_until_told, timeout_option
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
 from streamproc.errors import Refused
 from streamproc.panel import AtLeast, Query, exactly
@@ -123,15 +123,22 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
     console.print(
         f"[bold]{found['study']}[/bold]: {found['released']} of {found['horizon']} periods released, "
         f"rho {rounded_up(found['rho_spent'])} of {rounded_up(found['rho'])} spent ({found['adjacency']}), "
-        f"epsilon {epsilon_shown(found['epsilon_spent'])} at delta {found['delta']:g}"
+        f"epsilon {epsilon_shown(found['epsilon_spent'])} at delta {delta_shown(found['delta'])}"
     )
     if found["n"] is not None and found["n"] != (deployment.study.population.size or found["n"]):
         console.print(f"{found['n']:,} people take part; the study expected {deployment.study.population.size:,}")
-    table = Table("release", "synthetic people", "padding per bin", "rho spent", "of", "clamped")
+    table = Table("release")
+    for heading in ("synthetic people", "padding per bin", "rho spent", "of", "clamped"):
+        table.add_column(heading, justify="right")
     for name, row in found["releases"].items():
-        cells = [row["n_star"], row["n_pad"], rounded_up(row["rho_spent"]), rounded_up(row["rho"]), row["clamped"]]
-        table.add_row(name, *("-" if cell is None else str(cell) for cell in cells))
+        costs = [rounded_up(row["rho_spent"]), rounded_up(row["rho"])]
+        table.add_row(name, _counted(row["n_star"]), _counted(row["n_pad"]), *costs, _counted(row["clamped"]))
     console.print(table)
+
+
+def _counted(number: int | None) -> str:
+    """Thousands apart; "-" for what is not known yet."""
+    return "-" if number is None else f"{number:,}"
 
 
 @click.command()

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.errors_table import LEVEL
 from streamproc.replay.examine import Score
@@ -26,7 +26,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
     console.print(_table(summary, scores))
     console.print(
         f"\nTogether rho {rounded_up(summary['rho_spent'])} of {rounded_up(summary['rho'])}: epsilon "
-        f"{epsilon_shown(summary['epsilon'])} at delta {summary['delta']:g}, for a person's whole history "
+        f"{epsilon_shown(summary['epsilon'])} at delta {delta_shown(summary['delta'])}, for a person's whole history "
         f"({summary['adjacency']})."
     )
     if summary["insecure"]:
@@ -40,7 +40,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 
 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
-    title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {summary['delta']:g}"
+    title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {delta_shown(summary['delta'])}"
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
     )

@@ -61,7 +61,7 @@ def test_every_month_has_a_line_and_the_whole_budget_is_spent_at_the_end(shown: 
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0
     told = " ".join(shown.split())
-    assert "The year cost rho 0.01 of 0.01: epsilon 0.622 at delta 1e-06 (replace-one)." in told
+    assert "The year cost rho 0.01 of 0.01: epsilon 0.622 at delta 1e-6 (replace-one)." in told
     assert "The noise comes from a seed" in told
 
 

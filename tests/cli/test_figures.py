@@ -8,16 +8,19 @@ import shutil
 import subprocess
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import streamproc.service.status_page
+from streamproc.cli import public as public_module
 from streamproc.cli.demo_people import study_text
 from streamproc.cli.demo_screen import Screen
-from streamproc.cli.figures import epsilon_shown
+from streamproc.cli.figures import delta_shown, epsilon_shown
 from streamproc.cli.plan_plot import _title
+from streamproc.cli.public import status_of
 from streamproc.planning import plan_study
 from streamproc.privacy.quantities import Rho
 from streamproc.study import parse_study
@@ -71,7 +74,33 @@ def test_plan_picture_replay_and_demo_show_the_same_epsilon(tmp_path: Path, stre
     assert _epsilon(_title(plan_study(parsed, 200))) == "0.655"
     assert _epsilon(streamproc("plan", study).out) == "0.655"
     assert _epsilon(streamproc("replay", study, panel, "--out", tmp_path / "out").out) == "0.655"
-    assert Screen(parsed)._epsilon(Rho(0.011)) == "0.655"
+    assert _epsilon(Screen(parsed)._epsilon_at_delta(Rho(0.011))) == "0.655"
+
+
+@pytest.mark.parametrize(
+    ("delta", "shown"), [(1e-6, "1e-6"), (2.5e-7, "2.5e-7"), (1e-10, "1e-10"), (0.0001, "0.0001"), (0.01, "0.01")]
+)
+def test_a_delta_is_shown_as_a_study_file_writes_it(delta: float, shown: str) -> None:
+    assert delta_shown(delta) == shown
+    assert float(shown) == delta
+
+
+def test_status_puts_thousands_apart_as_the_other_commands_do(
+    tmp_path: Path, streamproc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(study_text(200))
+
+    def grown(*arguments: Any) -> dict[str, Any]:
+        found = status_of(*arguments)
+        found["releases"]["quarterly"] |= {"n_star": 24_918, "n_pad": 1_193, "clamped": 1_000}
+        return found
+
+    monkeypatch.setattr(public_module, "status_of", grown)
+    shown = " ".join(streamproc("status", study).out.split())
+
+    assert "│ quarterly │ 24,918 │ 1,193 │ 0 │ 0.005 │ 1,000 │" in shown
+    assert "│ months-poor │ - │ - │ 0 │ 0.005 │ 0 │" in shown
 
 
 def _epsilon(text: str) -> str:

@@ -176,7 +176,7 @@ def test_the_table_names_the_adjacency_beside_every_cost(
     ended = streamproc("replay", study, panel, "--out", tmp_path)
 
     assert "pairs" in ended.out
-    assert "zero-out, delta 1e-06" in ended.out
+    assert "zero-out, delta 1e-6" in ended.out
     assert "for a person's whole history (zero-out)" in " ".join(ended.out.split())
     assert f"wrote {tmp_path / 'pairs.csv'}\n" in ended.out
     assert "errors.csv" not in ended.out

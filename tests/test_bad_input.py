@@ -68,6 +68,29 @@ def test_a_bad_panel_is_refused_in_one_line_that_quotes_nobody(
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("individual,2,1,3\n", "line 1, column 2: expected the header individual,1,...,3, so this column must be named 1"),
+        ("id,1,2,3\n", "line 1, column 1: expected the header individual,1,...,3, so this column must be named individual"),
+        ("individual;1;2;3\n", "line 1: expected the header individual,1,...,3 of 4 columns, but there are 1"),
+        (
+            "individual,1,2,3\nzoe-secret,0, 1,0\n",
+            "line 2, column 3 (period 2): expected one of the 2 symbols of the alphabet, exactly as the study writes it, or "
+            "nothing if it is missing",
+        ),
+    ],
+)
+def test_a_bad_panel_is_refused_with_the_line_the_column_and_what_belongs_there(
+    tmp_path: Path, content: str, says: str
+) -> None:
+    path = tmp_path / "panel.csv"
+    path.write_text(content)
+    with pytest.raises(PanelFileError) as caught:
+        read_panel(path, parse_study(PANEL_STUDY))
+    assert str(caught.value) == f"{path}: {says}"
+
+
 def test_every_bad_input_has_its_own_label() -> None:
     for table in (BAD_STUDIES, BAD_PANELS):
         labels = [row[0] for row in table]

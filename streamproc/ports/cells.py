@@ -38,14 +38,14 @@ class Layout:
             refuse(path, f"line 1: {wanted} of {max(periods, 1) + 1} columns, but there are {len(names)}")
         for column, (name, due) in enumerate(zip(names, expected, strict=True), start=1):
             if name != due:
-                refuse(path, f"line 1, column {column}: {wanted}")
+                refuse(path, f"line 1, column {column}: {wanted}, so this column must be named {due}")
 
     def check_codes(self, path: Path, codes: npt.NDArray[np.int8], lines: Sequence[int] | range) -> None:
         """Refuse the first cell that is no symbol, by its place: `codes` has a row for each of `lines`."""
         wrong = codes < (MISSING if self.gaps else 0)
         if wrong.any():
             row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
-            empty = ", or empty if missing" if self.gaps else ""
+            empty = ", exactly as the study writes it, or nothing if it is missing" if self.gaps else ""
             where = f"line {lines[int(row)]}, column {int(column) + 2} (period {int(column) + 1})"
             refuse(path, f"{where}: expected one of the {len(self.alphabet)} symbols of the alphabet{empty}")
 

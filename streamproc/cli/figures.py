@@ -1,8 +1,11 @@
-"""Numbers as people read them."""
+"""What a study costs, as people read it in every command."""
 
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, Context, Decimal
+
+INSECURE = "INSECURE: the noise came from a seed. It protects nobody."
+"""Said wherever a person sees what a seeded run released."""
 
 
 def epsilon_shown(epsilon: float) -> str:

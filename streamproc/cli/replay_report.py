@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.figures import INSECURE, delta_shown, epsilon_shown, rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.errors_table import LEVEL
 from streamproc.replay.examine import Score
@@ -30,7 +30,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
         f"({summary['adjacency']})."
     )
     if summary["insecure"]:
-        console.print(Text("INSECURE: the noise came from a seed. It protects nobody.", style="bold red"))
+        console.print(Text(INSECURE, style="bold red"))
     if scores is not None:
         console.print("RMS error and coverage are measured against the truth: as private as errors.csv.")
     for path in written:

@@ -15,7 +15,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from streamproc.cli.figures import epsilon_shown
+from streamproc.cli.figures import INSECURE, epsilon_shown
 from tests.broker import KafkaBroker
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, random_symbols
@@ -261,6 +261,8 @@ def test_a_study_never_changes_between_a_seed_and_none(finished: Place, new_plac
     seeded.do("send", seeded.write_panel(random_symbols("01", 200, T, seed=11)), "--period", 1, "--close")
     roles.says("period released")
     assert seeded.status()["insecure"] is True
+    assert INSECURE in seeded.do("status").out
+    assert INSECURE not in finished.do("status").out
     roles.stop()
     without = seeded.start("run").end()
     assert without.code == 3

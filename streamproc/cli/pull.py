@@ -1,0 +1,62 @@
+"""`pull`: what was released so far, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.public import people_of, read_public
+from streamproc.panel.frames import check_arrow
+from streamproc.ports.panel_files import save_panel
+from streamproc.ports.results import results_folder, write_json
+from streamproc.service.deployment import Deployment
+from streamproc.service.ledger_document import period_to_dict
+from streamproc.wire.chain import VerifiedLedger
+from streamproc.wire.ledger import PeriodRecord
+
+
+@click.command()
+@on_deployment
+@timeout_option(AS_LONG_AS_IT_TAKES)
+@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
+@click.option(
+    "--parquet", is_flag=True, help="Also as Parquet files, which streamproc.load_panel turns into panels by itself."
+)
+def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
+    """The releases so far as CSV files, and ledger.json."""
+    if parquet:
+        check_arrow()
+    public = run_once(deployment, read_public(deployment), waits=True)
+    results_folder(folder, [release.name for release in deployment.study.releases], ())
+    for release in deployment.study.releases:
+        panel = public.panel(release.name)
+        if panel is not None:
+            save_panel(panel, folder / f"{release.name}.csv")
+            if parquet:
+                save_panel(panel, folder / f"{release.name}.parquet")
+    write_json(folder / "ledger.json", _ledger_to_dict(public.ledger, people_of(public)))
+    click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
+
+
+def _ledger_to_dict(ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
+    """The ledger as plain values; digests in hexadecimal. With `n`, which a release's contract needs."""
+    if ledger is None:
+        return {"study": None, "periods": []}
+    return {
+        "study": dict(ledger.study.study),
+        "fingerprint": ledger.study.fingerprint.hex(),
+        "insecure": ledger.study.insecure,
+        "n": n,
+        "head": ledger.head.hex(),
+        "periods": [_with_measurements(ledger, record) for record in ledger.periods],
+    }
+
+
+def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord) -> dict[str, Any]:
+    found = period_to_dict(record)
+    for name, entry in found["releases"].items():
+        entry["measurements"] = ledger.measurements[name, record.period].tolist()
+    return found

@@ -1,0 +1,68 @@
+"""`watch`: a line for each column as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from streamproc.cli.deployed import on_deployment, run_until_told, timeout_option
+from streamproc.cli.options import json_option
+from streamproc.panel import AtLeast, Query, exactly
+from streamproc.privacy.quantities import Period
+from streamproc.service.deployment import Deployment
+from streamproc.service.subscribe import Published, subscribe
+from streamproc.synth.contract import WindowContract
+
+_SYMBOLS_SHOWN = 8
+"""Of a window release: more would not fit on a line."""
+
+
+@click.command()
+@on_deployment
+@timeout_option("Seconds before giving up on a broker that is away; columns are waited for without end.")
+@json_option
+@click.option("--release", metavar="R", help="Only this release.")
+def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
+    """A line per column, from the first, then as they come; ends after period T."""
+
+    def say_waiting(periods: Mapping[str, Period]) -> None:
+        awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())
+        click.echo(f"{deployment.broker.url}: waiting for {awaited}; Ctrl-C ends", err=True)
+
+    async def work() -> None:
+        async with deployment.connect() as log:
+            columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=say_waiting)
+            async for column in columns:
+                click.echo(json.dumps(_column_to_dict(column)) if as_json else _column_line(column))
+
+    run_until_told(work())
+
+
+def _column_to_dict(column: Published) -> dict[str, Any]:
+    """The object that `watch --json` prints."""
+    return {
+        "release": column.release,
+        "period": column.period,
+        "rows": len(column.column),
+        "digest": column.digest.hex(),
+    }
+
+
+def _column_line(column: Published) -> str:
+    rows, digest = f"{len(column.column):,} rows", column.digest.hex()[:12]
+    return f"{column.release} period {column.period}: {_shares(column)}; {rows}, sha256 {digest}"
+
+
+def _shares(column: Published) -> str:
+    """What a column says about the real people, with 95% half-widths: each symbol's share, or of those with a one so far."""
+    contract = column.panel.contract
+    asked: list[tuple[str, Query]]
+    if isinstance(contract, WindowContract):
+        asked = [(symbol, exactly(symbol)) for symbol in contract.alphabet[:_SYMBOLS_SHOWN]]
+    else:
+        asked = [("at least one so far", AtLeast(1))]
+    answers = [(name, column.panel.fraction(query, column.period)) for name, query in asked]
+    return ", ".join(f"{name} {a.value:.1%} ±{(a.high - a.low) / 2:.1%}" for name, a in answers)

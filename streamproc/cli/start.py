@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-_ROLES = ("run", "gather", "synthesize", "watch")
+_UNTIL_TOLD = ("run", "gather", "synthesize", "watch", "demo")
 
 
 def main() -> NoReturn:
@@ -19,8 +19,8 @@ def main() -> NoReturn:
 
 
 def is_until_told() -> bool:
-    """Whether the command goes on until it is told to stop, which is a good end of it."""
-    return any(argument in _ROLES for argument in sys.argv[1:2])
+    """Whether the command may go on until it is told to stop, which is a good end of it."""
+    return any(argument in _UNTIL_TOLD for argument in sys.argv[1:2])
 
 
 def hear_signals() -> None:

@@ -1,0 +1,165 @@
+"""How every long-running role is served: its options, its log lines and listeners, and how it waits, stays and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamproc.cli.deployed import first_error, on_deployment, run_until_told
+from streamproc.errors import Refused, StreamprocError
+from streamproc.ports.log import Log
+from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health, patiently
+from streamproc.service.logs import event, set_up_logs
+
+if TYPE_CHECKING:
+    from streamproc.service.listeners import Listener
+    from streamproc.service.status_page import StatusPage
+    from streamproc.service.status_page.follower import Shown
+
+KNOCK = 3.0
+"""Seconds for a broker to answer before a log line says that it is away."""
+
+OVER = "the last period is released; the study is over"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What every long-running role shows of itself, where, and for how long."""
+
+    public: str | None
+    operator: str | None
+    stay: bool
+    log_json: bool
+    debug: bool
+
+
+_OPTIONS = (
+    click.option(
+        "--public", metavar="HOST:PORT", help="Serve the status page and public /metrics, /livez and /readyz there."
+    ),
+    click.option(
+        "--operator",
+        metavar="HOST:PORT",
+        help="Serve the operator's /metrics, /livez and /readyz there; beyond this machine only with a token.",
+    ),
+    click.option("--stay", is_flag=True, help="Once the study is over, or the role refuses to go on, wait to be told."),
+    click.option("--log-json", is_flag=True, help="Log lines as JSON."),
+    click.option("--debug", is_flag=True, help="More log lines."),
+)
+
+
+def role(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of every long-running role, as a `deployment` and a `serving`."""
+
+    @functools.wraps(command)
+    def wrapped(
+        deployment: Deployment,
+        *,
+        public: str | None,
+        operator: str | None,
+        stay: bool,
+        log_json: bool,
+        debug: bool,
+        **others: Any,
+    ) -> None:
+        command(deployment, Serving(public, operator, stay, log_json, debug), **others)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return on_deployment(wrapped)
+
+
+def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health], Awaitable[None]]) -> None:
+    """Do the work of a role once its broker answers, and show how it goes until it ends or is told to stop."""
+    set_up_logs(as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
+    health = Health(deployment)
+    listeners, page = _listeners(health, serving), _page(deployment, health) if serving.public is not None else None
+    if page is not None:
+        page.attach(listeners[0].app)
+
+    async def work_and_listen() -> None:
+        async with AsyncExitStack() as stack:
+            for listener in listeners:
+                address = await listener.start()
+                stack.push_async_callback(listener.stop)
+                event("listening", address=f"{address.host}:{address.port}")
+            await patiently(lambda: _knock(deployment), health)
+            log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
+            event("connected", study=deployment.study.name, broker=deployment.broker.url)
+            if page is not None:
+                await stack.enter_async_context(page.following(log))
+            await (_stay(work(log, health), health) if serving.stay else work(log, health))
+            event(OVER)
+
+    try:
+        run_until_told(work_and_listen())
+    except StreamprocError as error:
+        if not serving.log_json:
+            raise
+        # Who reads lines of JSON reads the last one too.
+        event(str(error), logging.ERROR, exit_code=error.exit_code)
+        raise SystemExit(error.exit_code) from None
+
+
+async def _stay(work: Awaitable[None], health: Health) -> None:
+    """Do the work, then keep the listeners up: a supervisor that starts what ended again would only hide how it ended.
+
+    A role that refused lets go of its state folder, so that it can be restored in place. Told to stop, it ends with exit 3.
+    """
+    try:
+        await work
+        event(OVER)
+    except* Refused as refusals:
+        health.refused()
+        refusal = first_error(refusals)
+        event(f"{refusal}; waiting to be told to stop", logging.ERROR)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise refusal from None
+    await asyncio.Event().wait()
+
+
+def _listeners(health: Health, serving: Serving) -> list[Listener]:
+    """The public one first."""
+    if serving.public is None and serving.operator is None:
+        return []
+    # Slow to import, and most processes do not listen.
+    from streamproc.service.listeners import Address, Listener, operator_listener
+    from streamproc.service.operator_token import read_token
+
+    listeners = []
+    if serving.public is not None:
+        listeners.append(Listener(Address.parse(serving.public), health.public.registry, lambda: health.publicly_ready))
+    if serving.operator is not None:
+        address, registry = Address.parse(serving.operator), health.operator.registry
+        listeners.append(operator_listener(address, registry, lambda: health.ready, read_token(os.environ)))
+    return listeners
+
+
+def _page(deployment: Deployment, health: Health) -> StatusPage:
+    """What the public listener shows."""
+    from streamproc.service.status_page import StatusPage
+
+    def show_counts(shown: Shown) -> None:
+        """Also those of a study that was over before this process started, and whose synthesizer may be elsewhere."""
+        for history in shown.histories.values():
+            if history.counts:
+                health.public.show_counts(history.contract, history.counts[-1])
+
+    return StatusPage(replace(deployment.study, broker=deployment.broker), show_counts)
+
+
+async def _knock(deployment: Deployment) -> None:
+    """That nobody is there is said within seconds, however patient the connection is later on."""
+    async with replace(deployment, timeout=min(KNOCK, deployment.timeout)).connect():
+        pass

@@ -20,10 +20,13 @@ class FileLock:
         A shared one can be held by many at once, though not beside one that is not.
         """
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if _locked(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
-            return cls(handle)
-        os.close(handle)
-        return None
+        held = False
+        try:
+            held = _locked(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        finally:
+            if not held:
+                os.close(handle)
+        return cls(handle) if held else None
 
     def release(self) -> None:
         """Let go of it; the file stays, because removing it would let two hold a lock of the same name."""

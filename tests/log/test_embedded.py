@@ -250,6 +250,22 @@ async def test_a_member_that_is_closed_in_the_middle_of_a_look_holds_nothing(
     assert locks and not any(map(is_held, locks))
 
 
+async def test_where_nothing_can_be_locked_members_say_so_and_keep_no_file_open(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_locks(handle: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    topic = await new_topic(log)
+    member = await log.membership(f"{topic}.gather", topic)
+    monkeypatch.setattr("fcntl.flock", without_locks)
+    with pytest.raises(LogUnavailable, match=f"locks of {topic}.gather: No locks available"):
+        await member.assigned()
+
+    opened = {os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()}
+    assert not any(name.endswith(".lock") for name in opened if name.startswith(str(log.folder)))
+
+
 async def test_no_log_is_made_among_other_files_nor_read_from_a_file(tmp_path: Path) -> None:
     released, panel = tmp_path / "released", tmp_path / "panel.csv"
     released.mkdir()

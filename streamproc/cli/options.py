@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from streamproc.errors import InvalidInput
+from streamproc.study import Study
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 study_argument = click.argument("study_path", metavar="STUDY", type=click.Path(path_type=Path))
@@ -37,3 +40,9 @@ seed_option = click.option(
     metavar="N",
     help="Make the run repeatable. It then protects nobody, and whatever it writes says so (insecure).",
 )
+
+
+def check_period(option: str, period: int, study: Study) -> None:
+    """Refuse a period after the last."""
+    if period > study.horizon:
+        raise InvalidInput(f"{option} {period}: the study has periods 1..{study.horizon}")

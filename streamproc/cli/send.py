@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.cli.options import panel_argument
+from streamproc.cli.options import check_period, panel_argument
 from streamproc.cli.steward import say_closed, say_created
 from streamproc.errors import InvalidInput
 from streamproc.ports.files import read_panel
@@ -40,13 +40,12 @@ def send(
 
     The file has a column for every period of the study; leave the cells of periods to come empty.
     """
-    horizon = deployment.study.horizon
+    study = deployment.study
     if period is not None and through is not None:
         raise InvalidInput("--period and --through: give one of them")
-    last = period or through or horizon
-    if last > horizon:
-        raise InvalidInput(f"--{'period' if period else 'through'} {last}: the study has periods 1..{horizon}")
-    panel = read_panel(panel_path, deployment.study)
+    last = period or through or study.horizon
+    check_period("--period" if period else "--through", last, study)
+    panel = read_panel(panel_path, study)
     if closing and period is None and through is None:
         last = _last_reported(panel)
     periods = range(period or 1, last + 1)

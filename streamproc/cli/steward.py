@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.errors import InvalidInput
+from streamproc.cli.options import check_period
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import Closing, close_by_word, until_released
 from streamproc.service.deployment import Deployment
@@ -22,9 +22,7 @@ from streamproc.service.restoring import restore_state
 @click.option("--wait", is_flag=True, help="Return when it is released, however long that takes.")
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     """Close a period: everything acknowledged before belongs to it or to an earlier one."""
-    study = deployment.study
-    if period > study.horizon:
-        raise InvalidInput(f"--period {period}: the study has periods 1..{study.horizon}")
+    check_period("--period", period, deployment.study)
     say_closed(period, run_once(deployment, close_by_word(deployment, Period(period), created=say_created)))
     if wait:
         hint = f"period {period} is closed but not released yet: is a synthesizer running?"

@@ -1,4 +1,4 @@
-"""What a study costs, as people read it in every command."""
+"""Costs and other numbers, as people read them in every command."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def rounded_up(cost: float, digits: int = 4) -> str:
 def delta_shown(delta: float) -> str:
     """As a study file writes it: 1e-6, not 1e-06."""
     return f"{delta:g}".replace("e-0", "e-")
+
+
+def number_shown(value: float) -> str:
+    """Three significant digits, thousands apart."""
+    return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"

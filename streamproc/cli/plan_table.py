@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import delta_shown, epsilon_shown, rounded_up
-from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, StudyPlan, quarters
+from streamproc.cli.figures import delta_shown, epsilon_shown, number_shown, rounded_up
+from streamproc.cli.plan_alternatives import alternatives_table
+from streamproc.cli.tables import table_console, titled_table
+from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import WindowRelease
 
-WIDTH = 100
 _PERIODS_SHOWN = 7
 
 _PROMISE = {
@@ -25,8 +24,7 @@ _PROMISE = {
 
 def show_plan(plan: StudyPlan) -> None:
     """Print it: without colours where standard output is not a terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    console = table_console()
     console.print(promise(plan))
     console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_alphabet(plan)}.")
     for warning in plan.warnings:
@@ -44,7 +42,7 @@ def _tables(plan: StudyPlan) -> Iterator[Table]:
     yield from map(_errors, plan.releases)
     yield _spending(plan)
     yield _other_adjacency(plan)
-    yield from (_alternatives(release, plan.adjacency) for release in plan.releases if release.alternatives)
+    yield from (alternatives_table(release, plan.adjacency) for release in plan.releases if release.alternatives)
 
 
 def promise(plan: StudyPlan) -> str:
@@ -58,7 +56,9 @@ def promise(plan: StudyPlan) -> str:
 
 
 def _releases(plan: StudyPlan) -> Table:
-    table = _table(f"Releases: budget and noise ({plan.adjacency.value}, delta {delta_shown(plan.study.privacy.delta)})")
+    table = titled_table(
+        f"Releases: budget and noise ({plan.adjacency.value}, delta {delta_shown(plan.study.privacy.delta)})"
+    )
     table.add_column("release", overflow="fold")
     table.add_column("kind", no_wrap=True)
     for heading in ("share", "rho", "epsilon", "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
@@ -72,7 +72,7 @@ def _releases(plan: StudyPlan) -> Table:
             f"{float(release.share):.3g}",
             rounded_up(release.contract.rho),
             epsilon_shown(release.epsilon),
-            _number(release.noise_people),
+            number_shown(release.noise_people),
             f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
             f"{'' if known else '~'}{memory.rows:,}",
             f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B a row",
@@ -88,7 +88,9 @@ def _kind(release: ReleasePlan) -> str:
 
 
 def _errors(release: ReleasePlan) -> Table:
-    table = _table(f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})")
+    table = titled_table(
+        f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})"
+    )
     columns_only = release.contract.kind == "cumulative"
     table.add_column("question", overflow="fold")
     worst = ["worst at\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
@@ -107,17 +109,17 @@ def _error_cells(query: QueryPlan) -> list[str]:
     only = query.half_people_columns_only
     return [
         str(worst.period),
-        _number(worst.stderr_people),
-        _number(worst.half_people),
-        _number(worst.half_points),
-        _number(last.half_people),
-        _number(last.half_points),
-        *([] if only is None else [_number(only)]),
+        number_shown(worst.stderr_people),
+        number_shown(worst.half_people),
+        number_shown(worst.half_points),
+        number_shown(last.half_people),
+        number_shown(last.half_points),
+        *([] if only is None else [number_shown(only)]),
     ]
 
 
 def _spending(plan: StudyPlan) -> Table:
-    table = _table(f"Spent after a period: running totals ({plan.adjacency.value})")
+    table = titled_table(f"Spent after a period: running totals ({plan.adjacency.value})")
     table.add_column("", overflow="fold")
     horizon = plan.study.horizon
     wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
@@ -137,7 +139,7 @@ def _spending(plan: StudyPlan) -> Table:
 
 def _other_adjacency(plan: StudyPlan) -> Table:
     ours, theirs = plan.adjacency.value, plan.other_adjacency.value
-    table = _table(f"The same noise under {theirs} instead of {ours}")
+    table = titled_table(f"The same noise under {theirs} instead of {ours}")
     table.add_column("", overflow="fold")
     for heading in (f"rho\n{ours}", f"rho\n{theirs}", "times", f"epsilon\n{theirs}"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -153,43 +155,6 @@ def _other_adjacency(plan: StudyPlan) -> Table:
     return table
 
 
-def _alternatives(release: ReleasePlan, adjacency: Adjacency) -> Table:
-    table = _table(f"{release.release.name}: the ways on offer at the same budget ({adjacency.value})")
-    windows = [way for way in release.alternatives if isinstance(way, MeasureAlternative)]
-    headings = (
-        ["measure", "noise sd of a bin\npeople", "variance\nto chosen", "n_pad\nper bin", "n*"]
-        if windows
-        else ["counter", "allocation", "worst std error\npeople", "RMS std error\npeople", "RMS\nto chosen"]
-    )
-    texts = 1 if windows else 2
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < texts else "right", no_wrap=True)
-    table.add_column("")
-    for way in windows:
-        cells = [way.measure, _number(way.bin_stderr_people), f"{way.variance_ratio:.2f}", f"{way.n_pad:,}", f"{way.rows:,}"]
-        table.add_row(*cells, "chosen" if way.chosen else "", style="bold" if way.chosen else "")
-    for other in (way for way in release.alternatives if isinstance(way, CounterAlternative)):
-        worst, rms = _number(other.worst_stderr_people), _number(other.rms_stderr_people)
-        cells = [other.counter, other.allocation, worst, rms, f"{other.rms_ratio:.2f}"]
-        table.add_row(*cells, "chosen" if other.chosen else "", style="bold" if other.chosen else "")
-    if not windows:
-        table.caption = "Before clamping; over all weights b = 1..T and all periods."
-    return table
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        caption_justify="left",
-        caption_style="",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-
-
 def _adjacency(release: ReleasePlan) -> str:
     return release.contract.mechanism.adjacency.value
 
@@ -197,11 +162,6 @@ def _adjacency(release: ReleasePlan) -> str:
 def _alphabet(plan: StudyPlan) -> str:
     symbols = plan.study.alphabet
     return ", ".join(symbols if len(symbols) <= 8 else [*symbols[:7], f"... {len(symbols)} in all"])
-
-
-def _number(value: float) -> str:
-    """Three significant digits, thousands apart."""
-    return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"
 
 
 def _bytes(size: int) -> str:

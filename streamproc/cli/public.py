@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
 from streamproc.cli.figures import INSECURE, delta_shown, epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
+from streamproc.cli.tables import table_console
 from streamproc.errors import Refused
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.privacy.quantities import Rho
@@ -115,9 +115,9 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
 
 def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
     """For people; `expected` is how many the study said would take part."""
-    console = Console()
+    console = table_console()
     console.print(
-        f"[bold]{found['study']}[/bold]: {found['released']} of {found['horizon']} periods released, "
+        f"{found['study']}: {found['released']} of {found['horizon']} periods released, "
         f"rho {rounded_up(found['rho_spent'])} of {rounded_up(found['rho'])} spent ({found['adjacency']}), "
         f"epsilon {epsilon_shown(found['epsilon_spent'])} at delta {delta_shown(found['delta'])}"
     )

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from streamproc.cli.figures import INSECURE, delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.tables import table_console, titled_table
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.errors_table import LEVEL
 from streamproc.replay.examine import Score
 from streamproc.replay.summary import Summary
 
-_WIDTH = 100
-
 
 def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, Score] | None, errors: Path) -> None:
     """The cost and size of each release, how accurate it was if `scores` says, and where the files are."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+    console = table_console()
     console.print(_table(summary, scores))
     console.print(
         f"\nTogether rho {rounded_up(summary['rho_spent'])} of {rounded_up(summary['rho'])}: epsilon "
@@ -41,9 +37,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
     title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {delta_shown(summary['delta'])}"
-    table = Table(
-        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
-    )
+    table = titled_table(title)
     table.add_column("release", overflow="fold")
     headings = ["synthetic\npeople n*", "n_pad\nper bin", "rho\nspent", "epsilon\nspent", "counts\nclamped"]
     if scores is not None:

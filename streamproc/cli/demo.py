@@ -23,9 +23,11 @@ from streamproc.ports.cells import display
 from streamproc.ports.files import writing
 from streamproc.ports.results import results_folder
 from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health
 from streamproc.service.listeners import Address, Listener
 from streamproc.service.logs import set_up_logs
 from streamproc.service.status_page import StatusPage
+from streamproc.study import Histories
 
 STUDY, PANEL = "study.toml", "panel.csv"
 PEOPLE = 5_000
@@ -48,28 +50,15 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
     """A year of simulated people, streamed: what an analyst learns, and what it costs."""
     address = Address.parse(public or "127.0.0.1:0") if serve or public else None
     folder = _prepared(folder)
-    reports = simulated_reports(people)
-    with writing(folder / STUDY) as file:
-        file.write(study_text(people).encode())
-    with writing(folder / PANEL) as file:
-        file.write(panel_csv(reports))
+    reports = _written(folder, people)
     deployment = Deployment.of(folder / STUDY, seed=seed, environ={})
-    study = deployment.study
     set_up_logs(as_json=False, level="WARNING")
-    screen = Screen(study)
+    screen = Screen(deployment.study)
     health = WatchedHealth(deployment, screen)
 
     async def work() -> None:
         async with AsyncExitStack() as stack:
-            where = None
-            if address is not None:
-                listener, page = Listener(address, health.public.registry, lambda: health.ready), StatusPage(study)
-                page.attach(listener.app)
-                where = _url(await listener.start())
-                stack.push_async_callback(listener.stop)
-                # A connection of its own, as an analyst would have.
-                log = await stack.enter_async_context(deployment.connect())
-                await stack.enter_async_context(page.following(log))
+            where = None if address is None else await _serve_page(stack, address, deployment, health)
             screen.introduce(people, seeded=seed is not None)
             if where is not None:
                 screen.say(f"Status page, live: {where}\n")
@@ -84,8 +73,9 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
                 await asyncio.Event().wait()
 
     run_until_told(work())
-    if len(screen.months) < study.horizon:
-        screen.say(f"\nStopped with {len(screen.months)} of {study.horizon} months released. Everything is in {folder}")
+    released, horizon = len(screen.months), deployment.study.horizon
+    if released < horizon:
+        screen.say(f"\nStopped with {released} of {horizon} months released. Everything is in {folder}")
 
 
 def _prepared(folder: Path | None) -> Path:
@@ -99,6 +89,29 @@ def _prepared(folder: Path | None) -> Path:
             )
     results_folder(folder, (), inputs=())
     return folder
+
+
+def _written(folder: Path, people: int) -> Histories:
+    """What simulated people will report; it and the study are in the folder now."""
+    reports = simulated_reports(people)
+    with writing(folder / STUDY) as file:
+        file.write(study_text(people).encode())
+    with writing(folder / PANEL) as file:
+        file.write(panel_csv(reports))
+    return reports
+
+
+async def _serve_page(stack: AsyncExitStack, address: Address, deployment: Deployment, health: Health) -> str:
+    """Where the status page is, until the stack is left."""
+    listener = Listener(address, health.public.registry, lambda: health.publicly_ready)
+    page = StatusPage(deployment.study)
+    page.attach(listener.app)
+    where = _url(await listener.start())
+    stack.push_async_callback(listener.stop)
+    # A connection of its own, as an analyst would have.
+    log = await stack.enter_async_context(deployment.connect())
+    await stack.enter_async_context(page.following(log))
+    return where
 
 
 def _url(address: Address) -> str:

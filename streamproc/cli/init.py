@@ -19,7 +19,7 @@ def init(deployment: Deployment, *, only_print: bool) -> None:
     """Create the topics of a study, and show the ACLs each role needs."""
     if not only_print:
         created = run_once(deployment, _create(deployment))
-        click.echo(f"created {', '.join(created)}" if created else "all topics are there, with the right settings")
+        click.echo(f"created topics {', '.join(created)}" if created else "all topics are there, with the right settings")
     for line in acl_commands(deployment.study):
         click.echo(line)
 

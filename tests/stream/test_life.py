@@ -202,7 +202,7 @@ def test_a_topic_with_other_settings_is_refused_with_the_difference(new_place: N
 @pytest.mark.kafka
 def test_topics_are_created_with_the_settings_that_keep_them(new_place: NewPlace) -> None:
     place = new_place("kafka")
-    created = place.do("init").out.splitlines()[0].removeprefix("created ").split(", ")
+    created = place.do("init").out.splitlines()[0].removeprefix("created topics ").split(", ")
 
     async def settings() -> dict[str, TopicSettings]:
         async with place.connect() as log:

@@ -66,5 +66,11 @@ def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, br
         assert "clamped at zero" in visit.text("#headroom")
         assert visit.ask("document.querySelectorAll('.timeline .clamped').length") > 0
         assert visit.ask("document.querySelectorAll('#headroom .bar.clamped').length") > 0
+        (clamped,) = visit.ask("fetch('/api/v1/status').then(answer => answer.json())")["releases"][0]["clamped_periods"][-1:]
+        visit.click("#answers summary")
+        marked = {int(row.split()[0]) for row in visit.texts("#answers-table tbody tr") if row.endswith("clamped")}
+        assert clamped in marked
+        visit.see(lambda page: page.fill("#period", str(clamped)))
+        assert visit.text("#reading-rest").endswith("too narrow: bins were clamped")
     finally:
         programs.end_all()

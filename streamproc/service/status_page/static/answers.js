@@ -19,7 +19,7 @@ export async function showAnswers(newest) {
   status = newest;
   const ready = status.releases.filter((candidate) => candidate.questions.length);
   at("answers-intro").textContent = ready.length
-    ? "Shares of the real people, estimated from the synthetic ones: padding taken off, with 95% intervals that follow from the known noise alone."
+    ? "Shares of the real people, estimated from the synthetic ones: padding taken off, with 95% intervals that follow from the known noise alone. Noise may put a small share below zero."
     : "The first answers come with the first columns.";
   if (!ready.length) {
     at("answers-body").replaceChildren(h("p", { class: "empty" }, waiting()));
@@ -128,11 +128,16 @@ function choosePeriod(next) {
   const [value, low, high] = [series.value[place], series.low[place], series.high[place]];
   const half = (high - low) / 2;
   at("reading-value").textContent = percent(value, half);
-  at("reading-rest").textContent = `in period ${whole(nearest)}, 95% interval ${interval(low, high)}`;
+  at("reading-rest").textContent = `in period ${whole(nearest)}, 95% interval ${interval(low, high)}${isClamped(nearest) ? ", too narrow: bins were clamped" : ""}`;
   const slider = at("period");
   slider.value = nearest;
   slider.setAttribute("aria-valuetext", `Period ${nearest}: ${percent(value, half)}, 95% interval ${interval(low, high)}`);
   redraw();
+}
+
+// Whether the interval of a period is too narrow; that of a cumulative release accounts for what was clamped.
+function isClamped(one) {
+  return current().kind === "window" && current().clamped_periods.includes(one);
 }
 
 function draw(width) {
@@ -149,9 +154,9 @@ function table() {
   const rows = series.periods.map((one, place) => {
     const half = (series.high[place] - series.low[place]) / 2;
     const cells = [series.value[place], series.low[place], series.high[place]].map((share) => h("td", { class: "number" }, percent(share, half)));
-    return h("tr", {}, h("th", { scope: "row" }, whole(one)), cells);
+    return h("tr", {}, h("th", { scope: "row" }, whole(one)), cells, h("td", {}, isClamped(one) ? "clamped" : ""));
   });
-  const head = ["Period", "Share", "Low", "High"].map((name) => h("th", { scope: "col" }, name));
+  const head = ["Period", "Share", "Low", "High", "Bins"].map((name) => h("th", { scope: "col" }, name));
   at("answers-table").replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 

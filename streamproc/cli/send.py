@@ -94,7 +94,7 @@ def _still_open(periods: Sequence[int], closed: int) -> Sequence[int]:
     if late:
         which = f"periods 1 to {late[-1]} are" if len(late) > 1 else "period 1 is"
         rest = "" if still_open else "; nothing is left to send"
-        click.echo(f"{which} closed already: not sent again{rest}", err=True)
+        click.echo(f"{which} closed already: not sent{rest}", err=True)
     return still_open
 
 

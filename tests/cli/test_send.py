@@ -114,11 +114,11 @@ def test_whoever_sends_all_again_sends_only_what_is_still_open(tmp_path: Path, s
     assert streamproc("send", study, panel, "--through", 1, "--close").code == 0
 
     again = streamproc("send", study, panel, "--through", 3)
-    assert again == Ended(0, sent.format(2) + sent.format(3), "period 1 is closed already: not sent again\n")
+    assert again == Ended(0, sent.format(2) + sent.format(3), "period 1 is closed already: not sent\n")
     rest = streamproc("send", study, panel, "--close")
     assert rest.out == "".join(sent.format(period) + closed.format(period) for period in (2, 3, 4))
     over = streamproc("send", study, panel, "--through", 3, "--close")
-    assert over == Ended(0, "", "periods 1 to 3 are closed already: not sent again; nothing is left to send\n")
+    assert over == Ended(0, "", "periods 1 to 3 are closed already: not sent; nothing is left to send\n")
 
 
 def test_a_closed_period_that_is_asked_for_by_itself_is_sent_with_a_warning(tmp_path: Path, streamproc: Command) -> None:

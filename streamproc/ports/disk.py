@@ -11,7 +11,7 @@ from typing import Protocol
 
 from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.atomic import replacing
-from streamproc.ports.file_system import FileSystem, HeldLock, LocalFileSystem, sync_found
+from streamproc.ports.file_system import LOST_AND_FOUND, FileSystem, HeldLock, LocalFileSystem, sync_found
 
 _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 """What `FileSystem.create_temporary` makes of the names of state files."""
@@ -118,7 +118,7 @@ class FolderDisk:
         """Refuse a folder with anything in it that is not a state file; whether there is any but for locks."""
         with self._refusing(self._folder, "read"):
             ours = self._ours()
-            others = sorted(set(self._files.names(self._folder)) - set(ours))
+            others = sorted(self._names() - set(ours))
         if others:
             raise Refused(f"state folder {self._folder}: holds {others[0]!r}, which is not a study's; move that away first")
         return any(not name.endswith(".lock") for name in ours)
@@ -135,11 +135,15 @@ class FolderDisk:
             try:
                 self._files.remove_folder(self._folder)
             except OSError:
-                if self._files.names(self._folder):
+                if self._names():
                     raise
                 self._files.sync_folder(self._folder)
             else:
                 self._files.sync_folder(self._folder.parent)
+
+    def _names(self) -> set[str]:
+        """What people and programs have put there."""
+        return set(self._files.names(self._folder)) - {LOST_AND_FOUND}
 
     def _ours(self) -> list[str]:
         return [name for name in self._files.names(self._folder) if _STATE.fullmatch(name) or _TEMPORARY.fullmatch(name)]

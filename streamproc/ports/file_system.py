@@ -14,6 +14,9 @@ from typing import BinaryIO, Protocol
 
 from streamproc.ports.locks import FileLock
 
+LOST_AND_FOUND = "lost+found"
+"""What a file system may keep for itself at the top of a volume."""
+
 
 @dataclass(frozen=True)
 class Status:

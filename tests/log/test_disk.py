@@ -215,3 +215,14 @@ def test_a_folder_that_cannot_be_removed_as_of_a_volume_is_left_empty(tmp_path: 
     (tmp_path / "state" / "thesis.tex").touch()
     with pytest.raises(Refused, match="cannot be removed"):
         disk.clear()
+
+
+def test_what_a_file_system_keeps_for_itself_at_the_top_of_a_volume_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    disk = FolderDisk(tmp_path)
+    disk.write("synthesizer.state", b"it")
+
+    assert disk.check_ours()
+    disk.clear()
+
+    assert [file.name for file in tmp_path.iterdir()] == ["lost+found"]

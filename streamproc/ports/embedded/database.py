@@ -13,16 +13,15 @@ from typing import TypeVar
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
 from streamproc.ports.embedded.store import SCHEMA
-from streamproc.ports.file_system import LocalFileSystem, sync_found
+from streamproc.ports.file_system import LOST_AND_FOUND, LocalFileSystem, sync_found
 from streamproc.ports.log import LogUnavailable, OutcomeUnknown
 
 APPLICATION = 0x53545250
 VERSION = 1
 """Written into the file, so that nothing else is taken for a log, nor one of another version."""
 
-OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", "lost+found")
-"""How the names of files end that may lie in a log's folder before the log does: another process may be making it, and a
-volume of its own has a folder of the file system's."""
+OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", LOST_AND_FOUND)
+"""How the names of files end that may lie in a log's folder before the log does: another process may be making it."""
 
 T = TypeVar("T")
 

@@ -24,12 +24,8 @@ def main() -> None:
     if golden.exists():
         sys.exit(f"{golden} exists: state files of version {STATE_VERSION} never change; give a new layout a new version")
     for recipe in RECIPES:
-        with tempfile.TemporaryDirectory() as folder:
-            programs = Programs(Path(folder))
-            try:
-                make(recipe, Path(folder), golden / recipe.name, programs)
-            finally:
-                programs.end_all()
+        with tempfile.TemporaryDirectory() as folder, Programs(Path(folder)) as programs:
+            make(recipe, Path(folder), golden / recipe.name, programs)
 
 
 def make(recipe: Recipe, work: Path, golden: Path, programs: Programs) -> None:

@@ -30,19 +30,17 @@ def browser(chromium: Chromium) -> Iterator[Chromium]:
 @pytest.fixture
 def new_study(tmp_path: Path) -> Iterator[ShownStudy]:
     """Of four periods, nobody has reported, nothing runs."""
-    programs = Programs(tmp_path)
-    yield ShownStudy(tmp_path / "study", programs, PageRecipe("young", people=300, rho=0.05))
-    programs.end_all()
+    with Programs(tmp_path) as programs:
+        yield ShownStudy(tmp_path / "study", programs, PageRecipe("young", people=300, rho=0.05))
 
 
 @pytest.fixture(scope="package")
 def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownStudy]:
     """Three of five periods are released, and the roles run. For tests that only look."""
     folder = tmp_path_factory.mktemp("half-way")
-    programs = Programs(folder)
-    shown = ShownStudy(folder / "study", programs, PageRecipe("half-way", horizon=5, people=400, rho=0.05))
-    panel = shown.place.write_panel(sticky("01", 400, 5, stays=0.8, first=(0.7, 0.3), seed=6))
-    shown.serve()
-    shown.release(panel, 1, 3)
-    yield shown
-    programs.end_all()
+    with Programs(folder) as programs:
+        shown = ShownStudy(folder / "study", programs, PageRecipe("half-way", horizon=5, people=400, rho=0.05))
+        panel = shown.place.write_panel(sticky("01", 400, 5, stays=0.8, first=(0.7, 0.3), seed=6))
+        shown.serve()
+        shown.release(panel, 1, 3)
+        yield shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -85,13 +85,12 @@ def finished(visit: Visit) -> Visit:
 
 @contextmanager
 def studio() -> Iterator[tuple[Path, Programs, Chromium]]:
-    with tempfile.TemporaryDirectory(prefix="streamproc-") as folder:
-        programs, browser = Programs(Path(folder)), Chromium()
-        try:
-            yield Path(folder), programs, browser
-        finally:
-            browser.close()
-            programs.end_all()
+    with (
+        tempfile.TemporaryDirectory(prefix="streamproc-") as folder,
+        Programs(Path(folder)) as programs,
+        closing(Chromium()) as browser,
+    ):
+        yield Path(folder), programs, browser
 
 
 def the_picture() -> None:

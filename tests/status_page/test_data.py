@@ -104,14 +104,11 @@ async def test_the_ledger_says_what_the_file_that_is_pulled_says(half_way: Shown
 
 
 def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp_path: Path) -> None:
-    programs = Programs(tmp_path)
-    try:
+    with Programs(tmp_path) as programs:
         shown = ShownStudy(tmp_path / "study", programs, PageRecipe("moved"), broker="kafka://127.0.0.1:9")
         shown.serve("--broker", f"embedded:{tmp_path / 'log'}")
         with urllib.request.urlopen(f"{shown.url}/api/v1/status", timeout=60) as answer:
             assert json.load(answer)["broker"] == "embedded"
-    finally:
-        programs.end_all()
 
 
 async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:

@@ -24,9 +24,8 @@ def get(url: str) -> tuple[dict[str, str], bytes]:
 
 
 def test_records_come_whole_from_a_broker_whatever_offset_they_begin_at(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
-    programs = Programs(tmp_path)
     recipe = PageRecipe(f"page-{uuid.uuid4().hex[:8]}", people=100, partitions=2)
-    try:
+    with Programs(tmp_path) as programs:
         shown = ShownStudy(tmp_path / "study", programs, recipe, kafka_broker.url)
         panel = shown.place.write_panel(sticky("01", 100, 4, stays=0.8, first=(0.7, 0.3), seed=9))
         shown.serve()
@@ -44,8 +43,6 @@ def test_records_come_whole_from_a_broker_whatever_offset_they_begin_at(tmp_path
         rest = get(f"{shown.url}/api/v1/records/ledger?offset={headers['Streamproc-End']}")
         assert (rest[0]["Streamproc-Next"], rest[1]) == (headers["Streamproc-End"], b"")
         assert unframed(get(f"{shown.url}/api/v1/records/ledger?offset=1")[1]) == unframed(body)[1:]
-    finally:
-        programs.end_all()
 
 
 def unframed(body: bytes) -> list[bytes]:

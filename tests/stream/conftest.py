@@ -26,9 +26,8 @@ NewPlace = Callable[..., Place]
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[Programs]:
-    programs = Programs(tmp_path)
-    yield programs
-    programs.end_all()
+    with Programs(tmp_path) as programs:
+        yield programs
 
 
 @pytest.fixture
@@ -40,9 +39,8 @@ def new_place(tmp_path: Path, programs: Programs, request: pytest.FixtureRequest
 def shared_place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[NewPlace]:
     """The same, for what all tests of a module look at."""
     folder = tmp_path_factory.mktemp("shared")
-    programs = Programs(folder)
-    yield place_maker(folder, programs, request)
-    programs.end_all()
+    with Programs(folder) as programs:
+        yield place_maker(folder, programs, request)
 
 
 def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:

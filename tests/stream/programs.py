@@ -118,7 +118,7 @@ class Program:
 
 
 class Programs:
-    """Starts programs, and sees to it that none outlives the test."""
+    """Starts programs. With `with`, none outlives the test, however that ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -131,6 +131,9 @@ class Programs:
         self._started.append(Program(module, tuple(map(str, arguments)), output, everything))
         return self._started[-1]
 
-    def end_all(self) -> None:
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         for program in self._started:
             program.kill()

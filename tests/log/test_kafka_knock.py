@@ -42,6 +42,11 @@ async def test_a_connection_that_ends_early_may_be_a_broker_that_is_restarting(e
         await attempt(b"", environ)
 
 
+async def test_a_host_that_is_not_known_is_said_to_be_that() -> None:
+    with pytest.raises(LogUnavailable, match="[Nn]ame"):
+        await knock("nohost.invalid", 9092, KafkaSettings.parse(("nohost.invalid:9092",), {}), timeout=10)
+
+
 async def test_an_answer_in_tls_to_a_plain_client_is_a_denial() -> None:
     with pytest.raises(NotAllowed, match="the broker answers in TLS, but STREAMPROC_KAFKA_SECURITY is PLAINTEXT"):
         await attempt(ALERT, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from asyncio import IncompleteReadError
 
@@ -64,6 +65,8 @@ def _of_tls(error: ssl.SSLError, settings: KafkaSettings) -> str:
 
 
 def _reason(error: BaseException, settings: KafkaSettings) -> str:
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror)  # its number is of another table than the system's
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     if isinstance(error, (ConnectionError, ssl.SSLError)) and settings.tls is not None:

@@ -63,9 +63,7 @@ def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, br
         assert "protected" not in visit.text("#lede")
         assert "Nobody is protected" in visit.text("#budget-words")
         assert "clamped at zero" in visit.text("#headroom")
-        numbers = (
-            "[...document.querySelectorAll('.timeline .clamped .number')].map(step => Number(step.lastChild.textContent))"
-        )
+        numbers = "[...document.querySelectorAll('.timeline .clamped .number')].map(step => +step.lastChild.textContent)"
         clamped = visit.ask(numbers)
         assert clamped
         assert visit.ask("document.querySelectorAll('#headroom .bar.clamped').length") > 0

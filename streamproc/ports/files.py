@@ -43,7 +43,10 @@ def read_panel(path: str | Path, study: Study) -> Histories:
     _check_ids(path, cells)
     expected = study.population.size
     if study.population.roster is None and expected is not None and expected != len(cells.first):
-        refuse(path, f"people in it: {len(cells.first)}, expected {expected}, the study's population.size, which may be left out")
+        refuse(
+            path,
+            f"people in it: {len(cells.first)}, expected {expected}, the study's population.size, which may be left out",
+        )
     return Histories(tuple(cells.first), cells.codes)
 
 

@@ -297,3 +297,14 @@ async def test_a_folder_that_must_not_be_looked_into_is_unavailable(
     log = EmbeddedLog(tmp_path)
     with pytest.raises(LogUnavailable, match=f"embedded log .*{tmp_path.name}: cannot be read: Permission denied"):
         await (new_topic(log) if create else log.topics())
+
+
+async def test_a_folder_that_must_not_be_written_to_is_said_to_be_the_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EmbeddedLog(tmp_path) as log:
+        await new_topic(log)
+    (tmp_path / "log.sqlite-shm").symlink_to(tmp_path / "absent" / "file")  # which SQLite cannot make
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(LogUnavailable, match="must be able to write to its folder too"):
+        await EmbeddedLog(tmp_path).topics()

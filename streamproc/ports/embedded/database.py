@@ -183,6 +183,11 @@ class Database:
         self._close()
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return InvalidInput(f"{display(self._path)}: expected an embedded log, but the file is damaged: {error}")
+        folder = self._path.parent
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and not os.access(folder, os.W_OK):
+            return LogUnavailable(
+                f"embedded log {display(folder)}: whoever reads it must be able to write to its folder too"
+            )
         return LogUnavailable(f"{display(self._path)}: {error}")
 
     def _close(self) -> None:

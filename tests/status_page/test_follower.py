@@ -36,6 +36,8 @@ class SlowReader:
         if self._fresh and timeout == 0.0:
             self._fresh = False
             return ()
+        if "synthetic" in self._topic:
+            await asyncio.sleep(self._log.pace)
         found = await self._within.read(max_records=2 if timeout == 0.0 else max_records, timeout=timeout)
         return [self._log.alter(self._topic, cast(Stored, record)) for record in found]
 
@@ -49,6 +51,7 @@ class SlowLog:
     def __init__(self, within: Log) -> None:
         self._within = within
         self.away = False
+        self.pace = 0.0
         self.withheld = "no topic"
         self.damaged = "no topic"
         self.opened = 0
@@ -93,6 +96,14 @@ def columns(shown: Shown) -> dict[str, int]:
 
 
 ALL = {"w": 2, "c": 2}
+
+
+def test_a_long_study_is_not_shown_before_all_of_it_was_read_however_long_that_takes() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        log.pace = LONGEST_CATCH_UP * 0.75
+        await asyncio.sleep(20 * LONGEST_CATCH_UP)
+
+    assert [columns(shown) for shown in shown_in(story)] == [ALL]
 
 
 def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read_again() -> None:

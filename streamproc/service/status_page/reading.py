@@ -15,7 +15,7 @@ from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.columns import ReleasedColumn
 
 LONGEST_CATCH_UP = 20.0
-"""Seconds for which columns that the ledger has are awaited: if one was lost, what is there is still worth showing."""
+"""Seconds for which the next column that the ledger has is awaited: if one was lost, what is there is worth showing."""
 
 
 class Reading:
@@ -61,8 +61,10 @@ class Reading:
         now = asyncio.get_running_loop().time
         until = now() + LONGEST_CATCH_UP
         # Once more at least: what came of the ledger alone was not held against the study.
-        while await self.go_on(timeout=0.0) or not self.is_whole:
-            if now() > until:
+        while (grew := await self.go_on(timeout=0.0)) or not self.is_whole:
+            if grew:
+                until = now() + LONGEST_CATCH_UP
+            elif now() > until:
                 return
             await asyncio.sleep(0.05)
 

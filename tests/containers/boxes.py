@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,15 @@ class Boxes:
         return self._started[-1]
 
     def remove_all(self) -> None:
-        for box in self._started:
-            box.remove()
-        client = DockerClient().client
-        for volume in self._volumes:
-            for found in client.volumes.list(filters={"name": volume}):
-                found.remove(force=True)
-        client.close()
+        """All of them, also after one that could not be removed."""
+        with ExitStack() as stack:
+            client = stack.enter_context(closing(DockerClient().client))
+            for volume in self._volumes:
+                stack.callback(_remove_volume, client, volume)
+            for box in self._started:
+                stack.callback(box.remove)
+
+
+def _remove_volume(client: Any, name: str) -> None:
+    for found in client.volumes.list(filters={"name": name}):
+        found.remove(force=True)

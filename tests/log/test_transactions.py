@@ -171,7 +171,7 @@ async def test_transactors_of_other_ids_are_left_alone(world: World, log: Log) -
 
 async def test_a_transaction_open_for_too_long_is_aborted(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await begun(log, topic, b"late", timeout=3.0)
+    transactor = await begun(log, topic, b"late", timeout=8.0)
 
     async with asyncio.timeout(120):
         while await log.stable_offset(topic, 0) < await log.end_offset(topic, 0):

@@ -47,19 +47,21 @@ _OVERRIDES = ("STREAMPROC_BROKER", "STREAMPROC_STATE")
 @click.option("--public", metavar="HOST:PORT", help="Serve there; default: a free port of 127.0.0.1.")
 @seed_option
 def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
-    """A year of simulated people, streamed: what an analyst learns, and what it costs."""
+    """A year of simulated people, streamed, and what it costs."""
     address = Address.parse(public or "127.0.0.1:0") if serve or public else None
     folder = _prepared(folder)
-    reports = _written(folder, people)
+    with writing(folder / STUDY) as file:
+        file.write(study_text(people).encode())
     deployment = Deployment.of(folder / STUDY, seed=seed, environ={})
     set_up_logs(as_json=False, level="WARNING")
     screen = Screen(deployment.study)
+    screen.introduce(people, seeded=seed is not None)
+    reports = _simulated(folder, people)
     health = WatchedHealth(deployment, screen)
 
     async def work() -> None:
         async with AsyncExitStack() as stack:
             where = None if address is None else await _serve_page(stack, address, deployment, health)
-            screen.introduce(people, seeded=seed is not None)
             if where is not None:
                 screen.say(f"Status page, live: {where}\n")
             with screen:
@@ -91,11 +93,9 @@ def _prepared(folder: Path | None) -> Path:
     return folder
 
 
-def _written(folder: Path, people: int) -> Histories:
-    """What simulated people will report; it and the study are in the folder now."""
+def _simulated(folder: Path, people: int) -> Histories:
+    """What simulated people will report; it is in the folder now, too."""
     reports = simulated_reports(people)
-    with writing(folder / STUDY) as file:
-        file.write(study_text(people).encode())
     with writing(folder / PANEL) as file:
         file.write(panel_csv(reports))
     return reports

@@ -80,11 +80,11 @@ def _heading(month: str, reports: str, *others: str) -> str:
 
 
 def _beside(shown: Beside) -> Text:
-    # A share lies between 0 and 100%, so what an interval holds beyond is not worth showing.
-    low, high = (min(max(end, 0.0), 1.0) for end in (shown.answer.low, shown.answer.high))
+    # A share lies between 0 and 100%, so what lies beyond is not worth showing.
+    value, low, high = (min(max(end, 0.0), 1.0) for end in (shown.answer.value, shown.answer.low, shown.answer.high))
     return Text.assemble(
         (f"{100 * shown.truth:5.1f}", "dim"),
-        (f"{100 * shown.answer.value:7.1f}", "bold"),
+        (f"{100 * value:7.1f}", "bold"),
         (f" {100 * low:5.1f}-{100 * high:<6.1f}", "green" if shown.covered else "yellow"),
     )
 

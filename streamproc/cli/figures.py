@@ -23,6 +23,11 @@ def delta_shown(delta: float) -> str:
     return f"{delta:g}".replace("e-0", "e-")
 
 
+def counted(count: int, name: str) -> str:
+    """So many of something: "1 period", "2,000 periods"."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def number_shown(value: float) -> str:
     """Three significant digits, thousands apart."""
     return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"

@@ -16,7 +16,7 @@ from streamproc.wire.topics import Role
 @timeout_option()
 @click.option("--print", "only_print", is_flag=True, help="Only show what would be created and allowed.")
 def init(deployment: Deployment, *, only_print: bool) -> None:
-    """Create the topics of a study, and show the ACLs each role needs."""
+    """Create a study's topics, and show the ACLs each role needs."""
     if not only_print:
         created = run_once(deployment, _create(deployment))
         click.echo(f"created topics {', '.join(created)}" if created else "all topics are there, with the right settings")

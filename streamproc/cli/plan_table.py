@@ -105,7 +105,8 @@ def _errors(release: ReleasePlan) -> Table:
 
 
 def _error_cells(query: QueryPlan) -> list[str]:
-    worst, last = query.worst, query.last
+    largest, last = number_shown(query.worst.stderr_people), query.last
+    worst = next(error for error in query.errors if number_shown(error.stderr_people) == largest)  # as far as is shown
     only = query.half_people_columns_only
     return [
         str(worst.period),

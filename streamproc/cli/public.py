@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from rich.table import Table
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.cli.figures import INSECURE, delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.figures import INSECURE, counted, delta_shown, epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
-from streamproc.cli.tables import table_console
+from streamproc.cli.tables import table_console, titled_table
 from streamproc.errors import Refused
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.privacy.quantities import Rho
@@ -66,6 +65,12 @@ async def _watermark(deployment: Deployment, log: Log) -> int | None:
         return None
 
 
+def say_if_not_begun(deployment: Deployment, public: PublicStudy) -> None:
+    """A study that has not begun looks like one whose broker was mistyped."""
+    if public.ledger is None:
+        click.echo(f"{deployment.broker.url}: holds no ledger of {deployment.study.name} yet", err=True)
+
+
 def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None) -> dict[str, Any]:
     """The object `status --json` prints."""
     study = deployment.study
@@ -107,6 +112,7 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
     """How far a study is and what it has spent."""
     public, watermark = run_once(deployment, _public_and_watermark(deployment))
     found = status_of(deployment, public, watermark)
+    say_if_not_begun(deployment, public)
     if as_json:
         click.echo(json.dumps(found))
     else:
@@ -125,7 +131,8 @@ def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
         console.print(INSECURE, style="bold red")
     if found["n"] is not None and expected is not None and found["n"] != expected:
         console.print(f"{found['n']:,} people take part; the study expected {expected:,}")
-    table = Table("release")
+    table = titled_table()
+    table.add_column("release", overflow="fold")
     for heading in ("synthetic people", "padding per bin", "rho spent", "of", "clamped"):
         table.add_column(heading, justify="right")
     for name, row in found["releases"].items():
@@ -156,7 +163,7 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     head = public.ledger.head.hex() if public.ledger else None
     found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns, "head": head}
     said = (
-        f"{public.period} periods, {columns} columns verified, head {head}"
+        f"{counted(public.period, 'period')}, {counted(columns, 'column')} verified, head {head}"
         if head
         else "has no ledger yet: nothing to verify"
     )

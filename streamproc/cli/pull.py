@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.cli.public import people_of, read_public
+from streamproc.cli.public import people_of, read_public, say_if_not_begun
 from streamproc.panel.frames import check_arrow
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
@@ -30,6 +30,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     if parquet:
         check_arrow()
     public = run_once(deployment, read_public(deployment), waits=True)
+    say_if_not_begun(deployment, public)
     results_folder(folder, [release.name for release in deployment.study.releases], ())
     for release in deployment.study.releases:
         panel = public.panel(release.name)

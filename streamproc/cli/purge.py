@@ -17,7 +17,9 @@ from streamproc.service.purging import purge_study
 @timeout_option(AS_LONG_AS_IT_TAKES)
 @click.option("--yes", is_flag=True, help="Do not ask, even on a terminal.")
 def purge(deployment: Deployment, *, yes: bool) -> None:
-    """After the last period: delete reports, tallies, control, rejects and state; what was released stays.
+    """After the last period, delete all that is private.
+
+    Reports, tallies, control, rejects and state; what was released stays.
 
     Run it on every machine that has a state folder of the study.
     """

@@ -12,7 +12,7 @@ from streamproc.cli.progress import progress
 from streamproc.cli.replay_report import show_report
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.files import check_enrolled, read_panel, read_study
-from streamproc.ports.results import ERRORS, json_text, results_folder, write_results, writing_errors
+from streamproc.ports.results import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
 from streamproc.ports.roster import read_roster
 from streamproc.replay import Replayed, replay_study, tallies_of
 from streamproc.replay.errors_table import questions_of
@@ -57,6 +57,9 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
     promised = contracts(study, histories.people, insecure=seed is not None)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))
+    if seed is None and (folder / SUMMARY).exists():
+        said = f"{folder}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget"
+        click.echo(said, err=True)
     scores: Mapping[str, Score] | None = None
     if runs is None:
         replayed = _once(study, promised, tallies, seed)

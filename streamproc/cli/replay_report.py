@@ -15,6 +15,9 @@ from streamproc.replay.errors_table import LEVEL
 from streamproc.replay.examine import Score
 from streamproc.replay.summary import Summary
 
+_NAME = 20
+"""Characters of a release's name that stand in one line."""
+
 
 def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, Score] | None, errors: Path) -> None:
     """The cost and size of each release, how accurate it was if `scores` says, and where the files are."""
@@ -38,7 +41,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
     title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {delta_shown(summary['delta'])}"
     table = titled_table(title)
-    table.add_column("release", overflow="fold")
+    table.add_column("release", overflow="fold", min_width=min(max(map(len, summary["releases"])), _NAME))
     headings = ["synthetic\npeople n*", "n_pad\nper bin", "rho\nspent", "epsilon\nspent", "counts\nclamped"]
     if scores is not None:
         headings += ["RMS error\n% points", f"{LEVEL:.0%} CI\ncovers"]

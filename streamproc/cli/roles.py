@@ -45,7 +45,7 @@ def run(deployment: Deployment, serving: Serving, *, catch_up: bool, until_done:
     "--partition", "partitions", metavar="P", type=click.IntRange(min=0), multiple=True, help="Only these; may be repeated."
 )
 def gather_command(deployment: Deployment, serving: Serving, *, partitions: tuple[int, ...]) -> None:
-    """Gather reports: of the partitions the group assigns, or of those named."""
+    """Gather reports of the partitions assigned or named."""
     count = deployment.study.broker.partitions
     for partition in partitions:
         if partition >= count:

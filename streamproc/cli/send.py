@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.figures import counted
 from streamproc.cli.options import check_period, panel_argument
 from streamproc.cli.steward import say_closed, say_created
 from streamproc.errors import InvalidInput
-from streamproc.ports.files import read_panel
+from streamproc.ports.files import check_enrolled, read_panel
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import close_period, closed_so_far
@@ -36,9 +37,10 @@ from streamproc.study import MISSING, Histories
 def send(
     deployment: Deployment, *, panel_path: Path, period: int | None, through: int | None, closing: bool, packed: bool
 ) -> None:
-    """Send the reports in a panel file; returns when all are acknowledged.
+    """Send the reports in a panel file.
 
-    The file has a column for every period of the study; leave the cells of periods to come empty.
+    Returns when all are acknowledged. The file has a column for every period of the study; leave the cells of periods to
+    come empty.
     """
     study = deployment.study
     if period is not None and through is not None:
@@ -46,6 +48,8 @@ def send(
     last = period or through or study.horizon
     check_period("--period" if period else "--through", last, study)
     panel = read_panel(panel_path, study)
+    if deployment.roster_path is not None and deployment.roster_path.exists():  # who only reports may not have it
+        check_enrolled(panel_path, panel, deployment.roster or ())
     if closing and period is None and through is None:
         last = _last_reported(panel)
     periods = range(period or 1, last + 1)
@@ -81,7 +85,7 @@ async def _send(
             if period == 1 and closed == 0:
                 _say_who_is_left_out(deployment, panel)
             count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
-            click.echo(f"sent {count:,} reports of period {period} ({panel.people - count:,} missing)")
+            click.echo(f"sent {counted(count, 'report')} of period {period} ({panel.people - count:,} missing)")
             if period <= closed:
                 click.echo(f"period {period} was closed before: these reports are late and do not count", err=True)
             elif closing:

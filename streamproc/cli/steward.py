@@ -21,7 +21,10 @@ from streamproc.service.restoring import restore_state
 @click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
 @click.option("--wait", is_flag=True, help="Return when it is released, however long that takes.")
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
-    """Close a period: everything acknowledged before belongs to it or to an earlier one."""
+    """Close a period.
+
+    Every report that was acknowledged before belongs to it or to an earlier one.
+    """
     check_period("--period", period, deployment.study)
     say_closed(period, run_once(deployment, close_by_word(deployment, Period(period), created=say_created)))
     if wait:

@@ -1,4 +1,4 @@
-"""What tables for people share: plain where standard output is no terminal, and never too wide to read."""
+"""What tables for people share: plain where standard output is no terminal, never too wide to read, nor cut off."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-WIDTH = 100
-"""Columns at the most, and where standard output is no terminal."""
+LEAST, WIDTH = 80, 100
+"""Columns at the least, as a narrower terminal breaks a line but loses nothing of it; and at the most, and without one."""
 
 
 def table_console() -> Console:
     """Standard output, on which text is shown as it is."""
     console = Console(highlight=False, markup=False, emoji=False)
-    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    console.width = min(max(console.width, LEAST), WIDTH) if console.is_terminal else WIDTH
     return console
 
 
-def titled_table(title: str) -> Table:
+def titled_table(title: str | None = None) -> Table:
     """A table without columns yet."""
     return Table(
-        title=Text(title, style="bold"),
+        title=None if title is None else Text(title, style="bold"),
         title_justify="left",
         caption_justify="left",
         caption_style="",

@@ -26,7 +26,10 @@ _SYMBOLS_SHOWN = 8
 @json_option
 @click.option("--release", metavar="R", help="Only this release.")
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
-    """A line per column, from the first, then as they come; ends after period T."""
+    """A line per column, from the first on, as they come.
+
+    Ends after period T.
+    """
 
     def say_waiting(periods: Mapping[str, Period]) -> None:
         awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())

@@ -22,7 +22,8 @@ from streamproc.cli import app
 from streamproc.cli.demo import PEOPLE
 from streamproc.cli.demo_people import MONTHS, simulated_reports, study_text
 from streamproc.cli.demo_screen import Screen
-from streamproc.cli.demo_table import Month
+from streamproc.cli.demo_table import ASCII, Beside, Month, month_line
+from streamproc.panel import Answer
 from streamproc.privacy.quantities import Period, Rho
 from streamproc.study import MISSING, parse_study
 from tests.cli.conftest import Command
@@ -200,6 +201,12 @@ def test_a_terminal_shows_the_month_under_way(monkeypatch: pytest.MonkeyPatch, c
         assert "30 gathered ▸ month closed ▸ tallied 1 of 4 ▸ released" in re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
         screen.released(Month(Period(1), 90, (), Rho(0.005)))
     assert "    1       90 " in capsys.readouterr().out
+
+
+def test_an_answer_is_shown_within_its_interval_though_noise_put_it_below_zero() -> None:
+    answer = Answer("ever", Period(5), value=-0.3, stderr=0.35, low=-0.986, high=0.386, level=0.95)
+    month = Month(Period(5), 90, [Beside(0.1, answer)] * 2, Rho(0.005))
+    assert month_line(month, 0.5, ASCII).plain.split()[2:5] == ["10.0", "0.0", "0.0-38.6"]
 
 
 def test_simulated_poverty_is_sticky_and_nobody_misses_the_first_month() -> None:

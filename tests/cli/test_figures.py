@@ -18,7 +18,7 @@ import streamproc.service.status_page
 from streamproc.cli import public as public_module
 from streamproc.cli.demo_people import study_text
 from streamproc.cli.demo_screen import Screen
-from streamproc.cli.figures import delta_shown, epsilon_shown
+from streamproc.cli.figures import counted, delta_shown, epsilon_shown
 from streamproc.cli.plan_plot import _title
 from streamproc.cli.public import status_of
 from streamproc.planning import plan_study
@@ -99,11 +99,28 @@ def test_status_puts_thousands_apart_as_the_other_commands_do(
     monkeypatch.setattr(public_module, "status_of", grown)
     shown = " ".join(streamproc("status", study).out.split())
 
-    assert "│ quarterly │ 24,918 │ 1,193 │ 0 │ 0.005 │ 1,000 │" in shown
-    assert "│ months-poor │ - │ - │ 0 │ 0.005 │ 0 │" in shown
+    assert "quarterly 24,918 1,193 0 0.005 1,000" in shown
+    assert "months-poor - - 0 0.005 0" in shown
 
 
 def _epsilon(text: str) -> str:
     found = re.search(r"epsilon (?:= )?([0-9.]*[0-9])", " ".join(text.split()))
     assert found is not None
     return found[1]
+
+
+def test_a_narrow_terminal_loses_nothing_of_a_table(
+    tmp_path: Path, streamproc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(study_text(200))
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = streamproc("status", study).out
+    assert "…" not in shown
+    assert "months-poor" in shown
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "0 periods"), (1, "1 period"), (2_000, "2,000 periods")])
+def test_one_of_something_is_one(count: int, shown: str) -> None:
+    assert counted(count, "period") == shown

@@ -186,8 +186,10 @@ def test_the_table_names_the_adjacency_beside_every_cost(
 def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("old")
     (tmp_path / "pairs.csv").write_text("old")
-    assert streamproc("replay", study, panel, "--out", tmp_path).code == 0
+    ended = streamproc("replay", study, panel, "--out", tmp_path)
 
+    assert ended.code == 0
+    assert ended.complaint.startswith(f"{tmp_path}: holds an earlier replay, which is replaced; whoever sees both")
     assert summary(tmp_path)["study"] == "work"
     assert table(tmp_path / "pairs.csv")[0][0] == "synthetic"
     assert not list(tmp_path.glob(".*"))

@@ -140,3 +140,16 @@ def test_who_is_left_out_for_want_of_a_first_report_is_said_with_that_period_onl
     assert streamproc("send", study, panel, "--period", 2).complaint == ""
     assert streamproc("send", study, panel, "--through", 2, "--close").complaint.startswith(left_out)
     assert left_out not in streamproc("send", study, panel, "--close").complaint
+
+
+def test_a_file_with_somebody_who_is_not_on_the_roster_is_refused_before_anything_is_sent(
+    tmp_path: Path, streamproc: Command
+) -> None:
+    study, panel = written(tmp_path, "ann,0,1,0,1", "zoe-secret,1,1,0,1")
+    refused = streamproc("send", study, panel, "--period", 1)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.complaint.endswith("people in it who are not on the roster: 1; expected none\n")
+    assert streamproc("status", study).complaint == "embedded:small: holds no ledger of small yet\n"
+
+    (tmp_path / "roster.txt").unlink()  # who only reports may not have it
+    assert streamproc("send", study, panel, "--period", 1).code == 0

@@ -22,8 +22,13 @@ PASSWORD = "guest-secret"
 """Of the listener for guests: whoever comes there may do only what an ACL says. On the other listener all is allowed."""
 
 
+PROPERTIES = "server.properties"
+
+
 class KafkaBroker:
     """`folder` holds configuration, data and log. `settings` are added to the configuration."""
+
+    heap = "512m"
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -57,21 +62,32 @@ class KafkaBroker:
 
     def start(self, *, timeout: float = 180.0) -> None:
         """Start on what is in the folder; returns when the broker answers."""
-        properties = self.folder / "server.properties"
+        self.launch()
+        self.wait(timeout)
+
+    def format(self, cluster: str) -> None:
+        """Make the folder that of a new node of this cluster."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties = self.folder / PROPERTIES
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
+        options = ["--cluster-id", cluster, "--config", str(properties), *self._format_options()]
+        self._java("kafka.tools.StorageTool", "format", *options)
+
+    def launch(self) -> None:
+        """The same as `start`, but returns at once if the folder is not new."""
+        properties = self.folder / PROPERTIES
         if not properties.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
-            # Not with a dash at its beginning: it would be taken for an option.
-            cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
-            options = ["--cluster-id", cluster, "--config", str(properties), *self._format_options()]
-            self._java("kafka.tools.StorageTool", "format", *options)
+            self.format(new_cluster_id())
         with (self.folder / "broker.log").open("ab") as log:
             # Not this process's session: a Ctrl-C of the tests is not the broker's.
             self._process = subprocess.Popen(
-                [*self.java_command("-Xms128m", "-Xmx512m"), "kafka.Kafka", str(properties)],
+                [*self.java_command("-Xms128m", f"-Xmx{self.heap}"), "kafka.Kafka", str(properties)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        self._wait(timeout)
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """End it in order."""
@@ -92,7 +108,7 @@ class KafkaBroker:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.runs:
             self._process.send_signal(number)
 
     def _end(self) -> None:
@@ -136,10 +152,11 @@ class KafkaBroker:
             **self._settings,
         }
 
-    def _wait(self, timeout: float) -> None:
+    def wait(self, timeout: float = 180.0) -> None:
+        """Until it answers after `launch`."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
+            if not self.runs:
                 break
             # In a thread of its own, because fixtures may run inside a loop.
             with ThreadPoolExecutor(1) as thread:
@@ -159,6 +176,11 @@ class KafkaBroker:
         outcome = subprocess.run([*self.java_command(), *arguments], capture_output=True, text=True, check=False)
         if outcome.returncode != 0:
             raise RuntimeError(f"{arguments[0]} failed:\n{outcome.stdout[-2000:]}{outcome.stderr[-2000:]}")
+
+
+def new_cluster_id() -> str:
+    # Not with a dash at its beginning: it would be taken for an option.
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
 
 
 def _listens(port: int) -> bool:

@@ -1,0 +1,128 @@
+"""What a study without noise must have come to: tallies, rejects and columns, from its reports and cuts alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import msgpack
+import numpy as np
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streamproc.wire.rejects import Reason, decode_reject
+from streamproc.wire.tallies import decode_tally
+from tests.stream.places import Place
+from tests.world.model import Closed, Model
+
+
+def models(place: Place) -> list[Model]:
+    """What each partition must have tallied and rejected, from its records and its cuts alone."""
+    roster = None if place.recipe.roster is None else (place.folder / place.recipe.roster).read_text().split()
+    ends = place.ends()
+    assert len(ends) == place.recipe.horizon
+    found = []
+    for partition in range(place.recipe.partitions):
+        records = [(record.offset, record.value) for record in place.records(place.topics.reports, partition)]
+        found.append(Model(place.study, partition, roster, records, [cut[partition] for cut in ends]))
+    return found
+
+
+def check_tallies(place: Place, expected: list[Model]) -> None:
+    """Every tally is the model's, however often it was sent."""
+    sent: dict[tuple[int, int, str], set[tuple[int, tuple[int, ...]]]] = {}
+    for value in place.values(place.topics.tallies):
+        chunk = decode_tally(value)
+        assert (chunk.first, chunk.total) == (0, len(chunk.counts))
+        key = chunk.partition, int(chunk.period), chunk.release
+        sent.setdefault(key, set()).add((chunk.people, tuple(chunk.counts.tolist())))
+    assert sent == {
+        (partition, period, release): {(closed.people, tuple(counts))}
+        for partition, model in enumerate(expected)
+        for period, closed in enumerate(model.tallies(), start=1)
+        for release, counts in closed.counts.items()
+    }
+
+
+def check_rejects(place: Place, expected: list[Model], *, repeated: bool = False) -> None:
+    """Every report that was not counted is named, with a true reason and without what it said; again after a restart."""
+    found: list[Counter[int]] = [Counter() for _ in expected]
+    reasons = set()
+    for value in place.values(place.topics.rejects):
+        assert set(msgpack.unpackb(value)) == {"v", "type", "partition", "offset", "reason"}
+        reject = decode_reject(value)
+        found[reject.partition][reject.offset] += 1
+        reasons.add(reject.reason)
+        assert reject.reason in expected[reject.partition].true_reasons()[reject.offset]
+    for counted, model in zip(found, expected, strict=True):
+        assert counted.keys() == model.rejected().keys()
+        assert repeated or counted == model.rejected()
+    assert reasons == set(Reason) - {Reason.NOT_ADMITTED}
+
+
+def read_plainly(place: Place, release: str) -> list[dict[str, Any]]:
+    """The records of a synthetic topic as anybody's consumer sees them: on Kafka one that knows nothing of our code."""
+    topic = place.topics.synthetic(release)
+    values = asyncio.run(consumed(place.url, topic)) if place.url.startswith("kafka:") else place.values(topic)
+    return [msgpack.unpackb(value) for value in values]
+
+
+async def consumed(url: str, topic: str) -> list[bytes]:
+    servers = url.removeprefix("kafka://")
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    await consumer.start()
+    try:
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        await consumer.seek_to_beginning(partition)
+        end = (await consumer.end_offsets([partition]))[partition]
+        values: list[bytes] = []
+        while await consumer.position(partition) < end:
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                values += [record.value for record in records]
+        return values
+    finally:
+        await consumer.stop()
+
+
+def symbols_of(column: dict[str, Any]) -> list[int]:
+    """A column's rows, from the contract alone."""
+    bits = np.unpackbits(np.frombuffer(column["data"], dtype=np.uint8)).reshape(-1, column["bits"])[: column["rows"]]
+    return [int("".join(map(str, row)), 2) for row in bits.tolist()]
+
+
+def check_columns(place: Place, expected: list[Model]) -> None:
+    """Without noise: each column comes once, in order, and all together are the exact histogram, padding aside."""
+    recipe = place.recipe
+    exact = [model.tallies() for model in expected]
+    for release in ("recent", "ever"):
+        contract, *columns = read_plainly(place, release)
+        assert contract["type"] == "contract"
+        assert contract["insecure"] is True
+        assert contract["n"] == sum(tallies[0].people for tallies in exact)
+        assert [column["type"] for column in columns] == ["column"] * recipe.horizon
+        assert [column["period"] for column in columns] == list(range(1, recipe.horizon + 1))
+        assert {(column["first"], column["total"]) for column in columns} == {(0, contract["n_star"])}
+        rows = list(zip(*map(symbols_of, columns), strict=True))
+        if release == "recent":
+            check_windows(recipe.k, len(recipe.alphabet), rows, exact, contract["n_pad"])
+        else:
+            check_ones(rows, exact)
+
+
+def check_windows(k: int, q: int, rows: list[tuple[int, ...]], exact: list[list[Closed]], n_pad: int) -> None:
+    for period in range(k, len(rows[0]) + 1):
+        released = Counter(row[period - k : period] for row in rows)
+        truth = np.sum([tallies[period - 1].counts["recent"] for tallies in exact], axis=0)
+        assert [released[window] - n_pad for window in product(range(q), repeat=k)] == truth.tolist()
+
+
+def check_ones(rows: list[tuple[int, ...]], exact: list[list[Closed]]) -> None:
+    truth = np.zeros(len(rows[0]), dtype=np.int64)
+    for period in range(1, len(rows[0]) + 1):
+        truth += np.sum([tallies[period - 1].counts["ever"] for tallies in exact], axis=0)
+        ones = [sum(row[:period]) for row in rows]
+        assert [sum(one >= b for one in ones) for b in range(1, len(rows[0]) + 1)] == truth.tolist()

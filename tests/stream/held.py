@@ -1,0 +1,59 @@
+"""The command line without noise, and with a gate: `python -m tests.stream.held GATE COMMAND STUDY ...`.
+
+While the file GATE is there, a synthesizer stops within the transaction that publishes a period, says so, and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import ClassVar, cast
+
+from streamproc.cli import app, deployed
+from streamproc.ports.entropy import SilentEntropy
+from streamproc.ports.log import Log, Offset
+from streamproc.privacy.entropy import Entropy
+from streamproc.service.deployment import Deployment
+from tests.stream.altered import Fate, MortalLog, MortalTransactor
+
+HELD = "held in mid-publish"
+
+NOWHERE = "before-settle"
+"""Of the points at which a process dies, one that a log never reaches."""
+
+
+class HeldTransactor(MortalTransactor):
+    gate: ClassVar[Path]
+
+    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+        offset = await super().send(topic, partition, value, key)
+        if self._sent == 2 and self.gate.exists():
+            print(HELD, file=sys.stderr, flush=True)
+            while self.gate.exists():
+                await asyncio.sleep(0.02)
+        return offset
+
+
+class HeldLog(MortalLog):
+    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> HeldTransactor:
+        return HeldTransactor(await self._within.transactor(transactional_id, timeout=timeout), self._fate)
+
+
+class Held(Deployment):
+    def entropy(self) -> Entropy:
+        return SilentEntropy(1)
+
+    def connect(self) -> Log:
+        return cast(Log, HeldLog(super().connect(), Fate(NOWHERE)))
+
+
+def main() -> None:
+    HeldTransactor.gate = Path(sys.argv.pop(1))
+    # Where every command gets its deployment from.
+    deployed.Deployment = Held  # type: ignore[attr-defined]
+    app.main()
+
+
+if __name__ == "__main__":
+    main()

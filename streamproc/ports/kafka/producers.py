@@ -63,7 +63,10 @@ async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) ->
     if sender is not None:
         sender.cancel()
     await producer.client.close()
-    producer._message_accumulator.fail_all(_Dropped())
+    accumulator = producer._message_accumulator
+    # What waits to be repeated is in none of its lists of what is under way, from which aiokafka strikes all that fails.
+    accumulator._pending_batches.update(batch for batches in accumulator._batches.values() for batch in batches)
+    accumulator.fail_all(_Dropped())
     # Cancelled once it waits for what it has under way, which repeats for ever; again, and it gives up that too.
     for _ in range(10):
         if sender is not None and not sender.done():

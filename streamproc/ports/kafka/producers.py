@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from streamproc.ports.kafka.never_create import never_create
+from streamproc.ports.kafka.patience import for_work, milliseconds
 from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.topics import Topics
@@ -35,10 +36,12 @@ def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIO
         acks="all",
         enable_idempotence=True,
         max_batch_size=BATCH_BYTES,
-        request_timeout_ms=int(1000 * timeout),
+        request_timeout_ms=milliseconds(timeout),
         **settings.options(),
         **options,
     )
+    # Of one broker alone: a record that waits for a leader has all of the time, and then nothing of it is repeated.
+    producer.client._request_timeout_ms = milliseconds(for_work(timeout))
     never_create(producer.client)
     wait_for_ready(producer.client)
     # aiokafka reports its end to this future, which it only has within a transaction.

@@ -11,6 +11,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 
 from streamproc.ports.kafka.knock import knock
+from streamproc.ports.kafka.patience import for_a_question, milliseconds
 from streamproc.ports.kafka.ready import NotReady, wait_for_ready
 from streamproc.ports.kafka.settings import PREFIX, KafkaSettings
 from streamproc.ports.kafka.translation import explained, explained_code
@@ -20,9 +21,6 @@ RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
 """No leader yet, another leader or controller, another epoch; 78: a new leader does not know its high watermark yet."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two attempts, doubling."""
-
-LEAST_PATIENCE = 2.0
-"""Seconds for one broker to answer, at least, before another is asked."""
 
 T = TypeVar("T")
 
@@ -37,9 +35,8 @@ class Questions:
     def __init__(self, settings: KafkaSettings, timeout: float) -> None:
         self.timeout = timeout
         self._settings = settings
-        # Of one broker: others may answer where one is silent, and a client learns of that only when it stops waiting.
-        self._patience = max(timeout / 8, min(timeout, LEAST_PATIENCE))
-        self._client = AIOKafkaClient(request_timeout_ms=int(1000 * self._patience), **settings.options())
+        self._patience = for_a_question(timeout)
+        self._client = AIOKafkaClient(request_timeout_ms=milliseconds(self._patience), **settings.options())
         wait_for_ready(self._client)
 
     async def start(self) -> None:

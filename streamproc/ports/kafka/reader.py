@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamproc.ports.kafka.batches import open_every_batch
 from streamproc.ports.kafka.never_create import never_create
+from streamproc.ports.kafka.patience import for_work, milliseconds
 from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.stopping import stop_consumer
@@ -54,7 +55,7 @@ class KafkaReader:
             enable_auto_commit=False,
             isolation_level="read_committed" if committed else "read_uncommitted",
             max_partition_fetch_bytes=FETCH_BYTES,
-            request_timeout_ms=int(1000 * timeout),
+            request_timeout_ms=milliseconds(for_work(timeout)),
             **settings.options(),
         )
         never_create(self._consumer._client)

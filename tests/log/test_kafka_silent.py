@@ -15,7 +15,8 @@ from tests.log.worlds import new_topic
 pytestmark = pytest.mark.kafka
 
 CLIENTS = 4
-"""Of each kind. Each asks the brokers it was told of in an order of its own: in one run of 16 none asks the silent one first."""
+"""Of each kind. Each has an order of its own of the brokers that it was told of: once in 16 runs none of a kind asks the silent
+one first."""
 
 
 async def append(log: Log, topic: str) -> None:

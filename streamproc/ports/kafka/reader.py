@@ -8,12 +8,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamproc.ports.kafka.batches import open_every_batch
+from streamproc.ports.kafka.looks import Look
 from streamproc.ports.kafka.never_create import never_create
 from streamproc.ports.kafka.patience import for_work, milliseconds
 from streamproc.ports.kafka.ready import wait_for_ready
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.stopping import stop_consumer
-from streamproc.ports.kafka.topics import EARLIEST, LATEST, Look, Topics
+from streamproc.ports.kafka.topics import EARLIEST, LATEST, Topics
 from streamproc.ports.kafka.translation import explained
 from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, OffsetLost, Record
 

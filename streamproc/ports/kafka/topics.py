@@ -1,33 +1,28 @@
-"""What there is to know and to do about topics."""
+"""What there is to know and to do about topics.
+
+A broker answers with what it knows. It learns of topics and leaders later than others, and much later if it stood still for
+a while: then it may take itself for a leader who was replaced long ago. So it is not believed alone where that matters.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Collection
+from typing import Any
 
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
-from aiokafka.protocol.offset import OffsetRequest
 
 from streamproc.errors import InvalidInput
+from streamproc.ports.kafka.looks import INVALID_TOPIC, NO_TOPIC, Look, read_look
 from streamproc.ports.kafka.questions import Questions, TryAgain, check
-from streamproc.ports.kafka.requests import TopicsRequest
+from streamproc.ports.kafka.requests import OffsetsRequest, TopicsRequest
 from streamproc.ports.log import NoSuchTopic, TopicSettings
 
 EARLIEST, LATEST = -2, -1
-NO_TOPIC, INVALID_TOPIC, EXISTS = 3, 17, 36
+EXISTS = 36
 REFUSED = (INVALID_TOPIC, 37, 38, 39, 40, 42)
 """A name, a number or a setting that the cluster cannot have, such as more replicas than brokers."""
 TOPIC_RESOURCE = 2
-
-
-@dataclass(frozen=True)
-class Look:
-    """A topic as a broker knows it."""
-
-    id: bytes
-    """Of this incarnation: created anew it has another."""
-    leaders: dict[int, int]
-    """Partition to the node that leads it."""
-    replication: int
 
 
 class Topics:
@@ -38,30 +33,71 @@ class Topics:
         self.check_welcome = questions.check_welcome
 
     async def all(self) -> tuple[dict[str, int], int]:
-        """Topics and their numbers of partitions, Kafka's own left out; and the number of brokers."""
+        """Topics that any broker knows and their numbers of partitions, Kafka's own left out; and the number of brokers."""
 
         async def once() -> tuple[dict[str, int], int]:
-            answer = (await self._questions.ask(TopicsRequest(None), "the list of topics")).to_object()
-            mine = [topic for topic in answer["topics"] if not topic["is_internal"] and topic["error_code"] == 0]
-            return {topic["topic"]: len(topic["partitions"]) for topic in mine}, len(answer["brokers"])
+            first = (await self._questions.ask(TopicsRequest(None), what)).to_object()
+            others = await self._answers({broker["node_id"] for broker in first["brokers"]}, TopicsRequest(None), what)
+            known = {
+                topic["topic"]: len(topic["partitions"])
+                for answer in (*others, first)
+                for topic in answer["topics"]
+                if not topic["is_internal"] and topic["error_code"] == 0
+            }
+            return known, len(first["brokers"])
 
-        return await self._questions.until_answered("the list of topics", once)
+        what = "the list of topics"
+        return await self._questions.until_answered(what, once)
 
     async def look(self, topic: str, *, node: int | None = None, timeout: float | None = None) -> Look:
-        """What `node`, or any, knows of the topic. Raises NoSuchTopic, NotAllowed."""
+        """What `node`, or any, knows of the topic. Raises NotAllowed, and NoSuchTopic if that node, or all, know of none."""
 
         async def once() -> Look:
-            (answer,) = (await self._questions.ask(TopicsRequest([topic]), what, node)).to_object()["topics"]
-            if answer["error_code"] in (NO_TOPIC, INVALID_TOPIC):
-                raise NoSuchTopic(topic)
-            check(answer["error_code"], what)
-            leaders = {each["partition"]: each["leader"] for each in answer["partitions"]}
-            if not leaders or min(leaders.values()) < 0:
-                raise TryAgain(f"{what}: a partition has no leader")
-            return Look(answer["topic_id"], leaders, len(answer["partitions"][0]["replicas"]))
+            answer = (await self._questions.ask(TopicsRequest([topic]), what, node)).to_object()
+            try:
+                return read_look(topic, answer)
+            except NoSuchTopic:
+                if node is None and await self._anybody_knows(topic, answer["brokers"]):
+                    raise TryAgain(f"{what}: not every broker knows of it yet") from None
+                raise
 
         what = f"topic {topic}"
         return await self._questions.until_answered(what, once, timeout)
+
+    async def _anybody_knows(self, topic: str, brokers: list[dict[str, Any]]) -> bool:
+        answers = await self._answers({broker["node_id"] for broker in brokers}, TopicsRequest([topic]), f"topic {topic}")
+        return any(answer["topics"][0]["error_code"] not in (NO_TOPIC, INVALID_TOPIC) for answer in answers)
+
+    async def _answers(self, nodes: Collection[int], request: TopicsRequest, what: str) -> list[dict[str, Any]]:
+        """What these say, or all but one of them; fewer if others cannot be reached, and none where there is only one."""
+        if len(nodes) < 2:
+            return []
+        waiting = {asyncio.ensure_future(self._questions.ask(request, what, node)) for node in nodes}
+        answers: list[dict[str, Any]] = []
+        try:
+            while waiting and len(answers) < len(nodes) - 1:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                answers += [each.result().to_object() for each in done if not isinstance(each.exception(), TryAgain)]
+        finally:
+            for each in waiting:
+                each.cancel()
+        return answers
+
+    async def _leader(self, topic: str, partition: int) -> tuple[int, int]:
+        """Who leads it, and the epoch, as of now.
+
+        With three copies, two of which must have a record before it is acknowledged, two know of a leader before anything is
+        acknowledged by it. So of any two that are asked one knows of it.
+        """
+        looks = [await self.look_at(topic, partition)]
+        replicas = looks[0].replicas[partition]
+        if len(replicas) > 1:
+            answers = await self._answers(replicas, TopicsRequest([topic]), f"topic {topic}")
+            if len(answers) < len(replicas) - 1:
+                raise TryAgain(f"topic {topic}: not enough brokers answer to know who leads it")
+            looks += [read_look(topic, answer) for answer in answers if answer["topics"][0]["error_code"] == 0]
+        last = max(looks, key=lambda look: look.epochs.get(partition, -1))
+        return last.leaders[partition], last.epochs[partition]
 
     async def look_at(self, topic: str, partition: int) -> Look:
         """The same, where that partition must be one of it."""
@@ -70,12 +106,22 @@ class Topics:
             raise NoSuchTopic(topic, partition)
         return look
 
+    async def look_with_leader(self, topic: str, partition: int, *, timeout: float) -> Look:
+        """What the leader of that partition knows, whoever that becomes meanwhile."""
+
+        async def once() -> Look:
+            leader = (await self.look_at(topic, partition)).leaders[partition]
+            return read_look(topic, (await self._questions.ask(TopicsRequest([topic]), what, leader)).to_object())
+
+        what = f"topic {topic}"
+        return await self._questions.until_answered(what, once, timeout)
+
     async def offset(self, topic: str, partition: int, which: int, *, committed: bool = False) -> int:
         """EARLIEST; or LATEST, which is the high watermark, or for `committed` readers the last stable offset."""
 
         async def once() -> int:
-            leader = (await self.look_at(topic, partition)).leaders[partition]
-            request = OffsetRequest(-1, int(committed), [(topic, [(partition, which)])])
+            leader, epoch = await self._leader(topic, partition)
+            request = OffsetsRequest(topic, partition, epoch, which, committed=committed)
             ((_, ((_, code, _, offset, *_),)),) = (await self._questions.ask(request, what, leader)).topics
             if code == NO_TOPIC:
                 raise TryAgain(f"{what}: the leader does not know the topic")
@@ -134,6 +180,8 @@ class Topics:
         async def once() -> dict[str, str]:
             request = DescribeConfigsRequest([(TOPIC_RESOURCE, topic, names)], False)
             ((code, _, _, _, entries),) = (await self._questions.ask(request, what)).resources
+            if code == NO_TOPIC:
+                raise TryAgain(f"{what}: not every broker knows of it yet")
             check(code, what)
             return {entry[0]: entry[1] for entry in entries}
 
@@ -144,7 +192,7 @@ class Topics:
         return TopicSettings(
             partitions=len(look.leaders),
             retention_ms=int(config["retention.ms"]),
-            replication=look.replication,
+            replication=len(look.replicas[0]),
             min_insync_replicas=int(config["min.insync.replicas"]),
             cleanup_policy=config["cleanup.policy"],
             retention_bytes=int(config["retention.bytes"]),

@@ -1,0 +1,219 @@
+"""A cluster of three brokers: whichever dies, the study goes on; while two are away, nothing is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from streamproc.ports.connect import connect
+from streamproc.ports.log import TopicSettings
+from tests.broker import missing_programs
+from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster
+from tests.stream.exact import check_columns, check_rejects, check_tallies, models
+from tests.stream.held import HELD
+from tests.stream.mail import Correspondence, Letter, post
+from tests.stream.places import Place, individual
+from tests.stream.programs import Programs
+from tests.stream.recipes import Recipe
+from tests.stream.seen import check_seen_once
+
+pytestmark = pytest.mark.kafka
+
+SAFE = TopicSettings(1, replication=3, min_insync_replicas=2)
+PEOPLE = [individual(row) for row in range(200)]
+
+
+@pytest.fixture(scope="module")
+def whole_or_not(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    if (missing := missing_programs()) is not None:
+        pytest.skip(missing)
+    cluster = KafkaCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@pytest.fixture
+def cluster(whole_or_not: KafkaCluster) -> Iterator[KafkaCluster]:
+    """Whole, however the test before ended."""
+    whole_or_not.mend()
+    yield whole_or_not
+
+
+def new_place(cluster: KafkaCluster, programs: Programs, folder: Path, horizon: int) -> Place:
+    recipe = Recipe(f"s-{uuid.uuid4().hex[:8]}", horizon=horizon)
+    home = folder / recipe.name
+    home.mkdir()
+    place = Place(home, cluster.url, recipe, programs, {"STREAMPROC_ALLOW_INSECURE": "1"})
+    place.write_study()
+    return place
+
+
+def create(place: Place, topic: str, settings: TopicSettings) -> None:
+    async def work() -> None:
+        async with place.connect() as log:
+            await log.create_topic(topic, settings)
+
+    asyncio.run(work())
+
+
+def test_topics_have_three_copies_and_one_with_fewer_is_refused(
+    cluster: KafkaCluster, programs: Programs, tmp_path: Path
+) -> None:
+    place = new_place(cluster, programs, tmp_path, horizon=2)
+    created = place.do("init").out.splitlines()[0].removeprefix("created topics ").split(", ")
+
+    async def settings() -> dict[str, TopicSettings]:
+        async with place.connect() as log:
+            return {topic: await log.settings_of(topic) for topic in created}
+
+    found = asyncio.run(settings())
+    assert set(found) == place.all_topics()
+    assert len(found) == 7
+    safe = {(each.replication, each.min_insync_replicas, each.unclean_leader_election) for each in found.values()}
+    assert safe == {(3, 2, False)}
+
+    for settings_of_another, difference in (
+        (TopicSettings(1), "replication 1 instead of 3, min_insync_replicas 1 instead of 2"),
+        (TopicSettings(1, replication=3), "min_insync_replicas 1 instead of 2"),
+        (
+            TopicSettings(1, replication=3, min_insync_replicas=2, unclean_leader_election=True),
+            "unclean_leader_election True instead of False",
+        ),
+    ):
+        other = new_place(cluster, programs, tmp_path, horizon=2)
+        create(other, other.topics.ledger, settings_of_another)
+        refused = other.call("init")
+        assert refused.code == 3
+        assert f"topic {other.topics.ledger}: has {difference}; mend the topic" in refused.complaint
+
+
+def test_a_topic_that_was_created_is_there_whichever_broker_is_asked(cluster: KafkaCluster) -> None:
+    """Brokers learn of it one after the other."""
+
+    async def create_and_ask() -> None:
+        async with connect(cluster.url) as log:
+            for _ in range(10):
+                topic = f"t-{uuid.uuid4().hex[:8]}"
+                await log.create_topic(topic, SAFE)
+                assert await asyncio.gather(*(log.end_offset(topic, 0) for _ in range(10))) == [0] * 10
+                assert topic in await log.topics()
+                assert await log.settings_of(topic) == SAFE
+                await log.delete_topic(topic)
+                assert topic not in await log.topics()
+
+    asyncio.run(create_and_ask())
+
+
+def test_a_leader_that_was_replaced_while_it_slept_is_not_believed(cluster: KafkaCluster) -> None:
+    """It wakes up and answers as of before: a cut at that end would leave out what others have acknowledged since."""
+
+    async def ends() -> set[int]:
+        async with connect(cluster.url, timeout=60.0) as log, connect(cluster.url) as another:
+            topic = f"t-{uuid.uuid4().hex[:8]}"
+            await log.create_topic(topic, SAFE)
+            await log.append(topic, 0, b"before")
+            sleeper = cluster.leader_of(topic)
+            sleeper.freeze()
+            cluster.leader_of(topic, but=sleeper)
+            # Its producer is new, and does not wait for who leads no more.
+            await another.append(topic, 0, b"meanwhile")
+            asking = [asyncio.ensure_future(log.end_offset(topic, 0)) for _ in range(30)]
+            # Some of them ask the sleeper, who has the question when it wakes up.
+            await asyncio.sleep(0.5)
+            sleeper.thaw()
+            return set(await asyncio.gather(*asking))
+
+    assert asyncio.run(ends()) == {2}
+
+
+class Study:
+    """A study without noise whose synthesizer can be held in mid-publish."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        recipe = place.recipe
+        self._gate = place.folder / "gate"
+        self._letters = Correspondence(PEOPLE, recipe.alphabet, recipe.horizon, recipe.partitions, seed=31)
+        place.do("init")
+        self.gatherer = place.start("gather", "--state", place.folder / "gatherer")
+        arguments = (self._gate, "synthesize", place.file, "--state", place.folder / "synthesizer")
+        self.synthesizer = place.programs.start(*arguments, module="tests.stream.held", environ=place.environ)
+        self._held = 0
+
+    def letters(self, period: int) -> list[Letter]:
+        return self._letters.of(period)
+
+    def hold(self) -> None:
+        self._gate.touch()
+
+    def wait_until_held(self) -> None:
+        self._held += 1
+        self.synthesizer.says(HELD, self._held)
+
+    def let_go(self) -> None:
+        self._gate.unlink()
+
+    def released(self, period: int) -> None:
+        self.synthesizer.says(f"period released period={period}")
+
+    def check(self) -> None:
+        """Both roles have lived through it, nothing is lost, and nothing is counted or drawn twice."""
+        for role in (self.synthesizer, self.gatherer):
+            role.done()
+        expected = models(self.place)
+        check_tallies(self.place, expected)
+        check_rejects(self.place, expected, repeated=True)
+        check_columns(self.place, expected)
+        check_seen_once(self.place)
+        self.place.do("verify")
+
+
+REPORTS, LEDGER = "reports", "ledger"
+
+
+@pytest.mark.parametrize(
+    ("while_people_report", "in_mid_publish"),
+    [([REPORTS], [TRANSACTIONS]), pytest.param([OFFSETS, LEDGER], [LEDGER, REPORTS], marks=pytest.mark.slow)],
+    ids=["two", "four"],
+)
+def test_a_study_outlives_the_brokers_it_needs_most(
+    cluster: KafkaCluster, programs: Programs, tmp_path: Path, while_people_report: list[str], in_mid_publish: list[str]
+) -> None:
+    """Of each of these topics the leader is killed: of Kafka's own it coordinates the gatherers, or the transactions."""
+    place = new_place(cluster, programs, tmp_path, horizon=len(while_people_report) + len(in_mid_publish))
+    study = Study(place)
+    names = {REPORTS: place.topics.reports, LEDGER: place.topics.ledger}
+
+    for period, leads in enumerate(while_people_report, start=1):
+        letters = study.letters(period)
+        cluster.wait_until_whole()
+        victim = cluster.leader_of(names.get(leads, leads))
+        with ThreadPoolExecutor(1) as thread:
+            posting = thread.submit(post, place, letters)
+            victim.kill()
+            posting.result()
+        place.do("close", "--period", period)
+        study.released(period)
+        victim.launch()
+
+    for period, leads in enumerate(in_mid_publish, start=len(while_people_report) + 1):
+        study.hold()
+        post(place, study.letters(period))
+        place.do("close", "--period", period)
+        study.wait_until_held()
+        cluster.wait_until_whole()
+        victim = cluster.leader_of(names.get(leads, leads))
+        victim.kill()
+        study.let_go()
+        study.released(period)
+        victim.launch()
+
+    study.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,16 +12,18 @@ from pathlib import Path
 import pytest
 
 from streamproc.ports.connect import connect
-from streamproc.ports.log import TopicSettings
+from streamproc.ports.log import LogUnavailable, OutcomeUnknown, TopicSettings
+from streamproc.service.reporter import Reporter
 from tests.broker import missing_programs
-from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster
+from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster, Node
 from tests.stream.exact import check_columns, check_rejects, check_tallies, models
 from tests.stream.held import HELD
 from tests.stream.mail import Correspondence, Letter, post
-from tests.stream.places import Place, individual
-from tests.stream.programs import Programs
+from tests.stream.places import Place, Symbols, individual, random_symbols
+from tests.stream.programs import PATIENCE, Programs
 from tests.stream.recipes import Recipe
 from tests.stream.seen import check_seen_once
+from tests.stream.test_listeners import Listeners, ask
 
 pytestmark = pytest.mark.kafka
 
@@ -217,3 +220,66 @@ def test_a_study_outlives_the_brokers_it_needs_most(
         victim.launch()
 
     study.check()
+
+
+def wait_for_readiness(address: str, answer: tuple[int, str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while (found := ask(address, "/readyz")) != answer:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+async def report_in_vain(place: Place, symbols: Symbols, away: list[Node]) -> None:
+    """A client that reports already, and goes on: everybody's report of period 2, each partition's to whoever led it."""
+    async with connect(place.url, timeout=5.0) as log:
+        reporter = Reporter(log, place.study)
+        await reporter.report(PEOPLE[0], 2, symbols[0, 1])
+        for node in away:
+            node.kill()
+        reports = [reporter.report(each, 2, symbols[row, 1]) for row, each in enumerate(PEOPLE)]
+        answers = await asyncio.gather(*reports, return_exceptions=True)
+    assert {type(answer) for answer in answers} <= {LogUnavailable, OutcomeUnknown}
+
+
+def test_while_two_of_three_are_away_nothing_is_acknowledged_and_then_the_study_goes_on(
+    cluster: KafkaCluster, programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = new_place(cluster, programs, tmp_path, horizon=2)
+    symbols = random_symbols("01", 200, 2, seed=32)
+    panel = place.write_panel(symbols)
+    roles = place.start_altered("silent", "run", "--until-done", *Listeners.ARGUMENTS)
+    listeners = Listeners(roles)
+    place.do("send", panel, "--period", 1, "--close")
+    roles.says("period released period=1")
+    for address in (listeners.public, listeners.operator):
+        wait_for_readiness(address, (200, "ready\n"))
+
+    # Who is left leads the control topic, if that is another one: it answers questions, but nobody can follow the ledger.
+    leaders = [cluster.leader_of(place.topics.ledger), cluster.leader_of(place.topics.control)]
+    left = next(node for node in (leaders[1], *cluster.nodes) if node is not leaders[0])
+    away = [node for node in cluster.nodes if node is not left]
+    asyncio.run(report_in_vain(place, symbols, away))
+    for command, *arguments in (("send", panel, "--period", 2), ("close", "--period", 2)):
+        refused = place.call(command, *arguments, "--timeout", 3)
+        assert refused.code == 5
+        assert refused.out == ""
+        assert len(refused.complaint.splitlines()) == 1, refused.complaint
+        assert not caplog.records  # of the loop, which would show them to whoever sends
+    roles.says("the broker is away")
+    for address in (listeners.public, listeners.operator):
+        wait_for_readiness(address, (503, "not ready\n"))
+        assert ask(address, "/livez")[0] == 200
+    assert roles.runs
+
+    for node in away:
+        node.launch()
+    cluster.wait_until_whole()
+    place.do("send", panel, "--period", 2)
+    place.do("send", panel, "--period", 2, "--close")
+    roles.done()
+
+    expected = models(place)
+    check_tallies(place, expected)
+    check_columns(place, expected)
+    check_seen_once(place)
+    place.do("verify")

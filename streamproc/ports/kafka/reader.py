@@ -21,7 +21,7 @@ from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, OffsetLost
 FETCH_BYTES = 4 * 1024 * 1024
 """Of one fetch of a partition, unless a single record is larger."""
 LEADER_PATIENCE, PATIENCE = 1.0, 5.0
-"""Seconds to ask the leader what the topic is now, and then anybody, before a read is LogUnavailable."""
+"""Seconds to ask who led last what the topic is now, and then whoever leads now, before a read is LogUnavailable."""
 
 
 class KafkaReader:
@@ -116,7 +116,8 @@ class KafkaReader:
             leader = self._opened.leaders[self._at.partition]
             look = await self._topics.look(self._at.topic, node=leader, timeout=LEADER_PATIENCE)
         except LogUnavailable:
-            look = await self._topics.look(self._at.topic, timeout=self._patience)
+            # A partition without a leader must not look like one to which nothing is sent.
+            look = await self._topics.look_with_leader(self._at.topic, self._at.partition, timeout=self._patience)
         if look.id != self._opened.id:
             raise await self._loss()
         self._opened = look
@@ -125,8 +126,12 @@ class KafkaReader:
         topic, partition = self._at.topic, self._at.partition
         return await self._topics.offset(topic, partition, EARLIEST), await self._topics.offset(topic, partition, LATEST)
 
-    async def _loss(self) -> OffsetLost:
+    async def _loss(self) -> OffsetLost | LogUnavailable:
+        """Why a broker does not have our offset: one that was away for a while may not have it yet."""
+        assert self._opened is not None
         start, end = await self._extent()
+        if start <= self._position <= end and (await self._topics.look(self._at.topic)).id == self._opened.id:
+            return LogUnavailable(f"reading {self._at.topic}: a broker answers that is behind the others")
         return OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
 
     async def close(self) -> None:

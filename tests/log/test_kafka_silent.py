@@ -15,8 +15,7 @@ from tests.log.worlds import new_topic
 pytestmark = pytest.mark.kafka
 
 CLIENTS = 4
-"""Of each kind. Each has an order of its own of the brokers that it was told of: once in 16 runs none of a kind asks the silent
-one first."""
+"""Of each kind. Each asks the brokers in an order of its own: once in 16 runs none of a kind begins with the silent one."""
 
 
 async def append(log: Log, topic: str) -> None:

@@ -11,6 +11,9 @@ from streamproc.ports.log import Fenced, LogError, NotAllowed, RecordTooLarge
 # aiokafka writes keys and values into its debug messages, and a line for each of its retries. What matters reaches us as
 # an exception or an answer that fails to come; the rest stays silent whatever level the program logs at.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+# It also writes to connections that are lost, until it notices; then the loop says this, and a command would show it.
+LOST_CONNECTION = "socket.send() raised exception."
+logging.getLogger("asyncio").addFilter(lambda record: record.msg != LOST_CONNECTION)
 
 FENCED = (
     kafka.ProducerFenced,

@@ -234,10 +234,13 @@ async def report_in_vain(place: Place, symbols: Symbols, away: list[Node]) -> No
     async with connect(place.url, timeout=5.0) as log:
         reporter = Reporter(log, place.study)
         await reporter.report(PEOPLE[0], 2, symbols[0, 1])
+        reader = await log.reader(place.topics.ledger, 0, await log.stable_offset(place.topics.ledger, 0))
         for node in away:
             node.kill()
         reports = [reporter.report(each, 2, symbols[row, 1]) for row, each in enumerate(PEOPLE)]
         answers = await asyncio.gather(*reports, return_exceptions=True)
+        with pytest.raises(LogUnavailable):  # rather than find that nothing is new
+            await reader.read(timeout=0.1)
     assert {type(answer) for answer in answers} <= {LogUnavailable, OutcomeUnknown}
 
 

@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50, help="of each role")
     parser.add_argument("--stops", type=int, default=20, help="of all roles, each longer than the time-outs")
     parser.add_argument("--broker-faults", type=int, default=6)
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="faults strike one of them at a time")
     parser.add_argument("--takeovers", type=int, default=4, help="second synthesizers while the first is stopped")
     parser.add_argument("--report", type=Path, help="where to write the report, as JSON")
     parser.add_argument("--folder", type=Path, help="a new folder in which to leave everything: output, states, broker")
@@ -35,7 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
         folder = asked.folder or Path(temporary) / "run"
         folder.mkdir(parents=True)
-        outcome = asyncio.run(_until_told(chaos(study, amount, folder)))
+        outcome = asyncio.run(_until_told(chaos(study, amount, folder, cluster=asked.brokers > 1)))
     if asked.report is not None:
         asked.report.write_text(json.dumps(outcome.report, indent=1) + "\n")
     for kind, count in (outcome.report["faults"] | outcome.report["exits"]).items():

@@ -7,6 +7,7 @@ import json
 import time
 from functools import partial
 
+from tests.broker.cluster import KafkaCluster
 from tests.chaos.plan import BROKER, GATHERERS, Kind
 from tests.chaos.processes import KILLED, Process
 from tests.chaos.stage import AFTER_BROKER, STOP, Stage
@@ -85,7 +86,7 @@ async def harm(stage: Stage, process: Process, kind: Kind, role: str) -> bool:
 
 
 async def trouble_broker(stage: Stage) -> None:
-    """Kill the broker or restart it, and wait until it answers."""
+    """Kill the broker or restart it, and wait until it answers; of several another one each time, once all are in step."""
     faults = stage.plan.tracks[BROKER]
     while faults and not stage.hopeless:
         fault = faults[0]
@@ -94,8 +95,11 @@ async def trouble_broker(stage: Stage) -> None:
         await stage.moment(fault, partial(float, began))
         stage.journal.fault(fault.kind, "broker")
         stage.broker_trouble = float("inf")
-        await asyncio.to_thread(stage.broker.kill if fault.kind is Kind.BROKER_KILL else stage.broker.stop)
-        await asyncio.to_thread(stage.broker.start, timeout=PATIENCE_BROKER)
+        victim = stage.nodes[len(faults) % len(stage.nodes)]
+        await asyncio.to_thread(victim.kill if fault.kind is Kind.BROKER_KILL else victim.stop)
+        await asyncio.to_thread(victim.start, timeout=PATIENCE_BROKER)
+        if isinstance(stage.broker, KafkaCluster):
+            await asyncio.to_thread(stage.broker.wait_until_whole)
         stage.broker_trouble = time.monotonic() + AFTER_BROKER
         stage.journal.note("broker: answers")
         del faults[0]

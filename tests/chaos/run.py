@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker import KafkaBroker
+from tests.broker.cluster import KafkaCluster
 from tests.chaos.checker import violations
 from tests.chaos.crew import Gatherer, ask_status, trouble_broker, watch, watched
 from tests.chaos.evidence import Evidence
@@ -55,10 +56,13 @@ class Outcome:
         )
 
 
-async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
-    """Run the study under the faults of its seed, in an empty folder, and check what is in the topics afterwards."""
+async def chaos(study: ChaosStudy, amount: Amount, folder: Path, *, cluster: bool = False) -> Outcome:
+    """Run the study under the faults of its seed, in an empty folder, and check what is in the topics afterwards.
+
+    On one broker, or on a cluster of three.
+    """
     began = time.monotonic()
-    broker = KafkaBroker(folder / "broker", BROKER_SETTINGS)
+    broker = (KafkaCluster if cluster else KafkaBroker)(folder / "broker", BROKER_SETTINGS)
     starter, journal = Starter(folder / "output", ENVIRON), Journal(folder / "story.txt")
     try:
         await asyncio.to_thread(broker.start)
@@ -80,7 +84,13 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path) -> Outcome:
     found["1: whoever reads a column, whenever, reads the same bytes"] += subscriber.changed
     found |= judge(journal, draw_plan(study.seed, study.horizon, amount))
     report = {
-        "asked": {"seed": study.seed, "reports": study.reports, "periods": study.horizon, "partitions": study.partitions},
+        "asked": {
+            "seed": study.seed,
+            "reports": study.reports,
+            "periods": study.horizon,
+            "partitions": study.partitions,
+            "brokers": len(stage.nodes),
+        },
         "faults": {f"{kind} ({role})": count for (kind, role), count in sorted(journal.faults.items())},
         "exits": {f"{role} after {cause}: {code}": count for (role, cause, code), count in sorted(journal.ends.items())},
         "seconds": {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.broker import KafkaBroker
+from tests.broker.cluster import KafkaCluster
 from tests.chaos.plan import BROKER, GATHERERS, SYNTHESIZER, Aim, Fault, Plan
 from tests.chaos.processes import Journal, Process, Starter
 from tests.chaos.study import ChaosStudy
@@ -31,7 +32,7 @@ class Stage:
     study: ChaosStudy
     plan: Plan
     folder: Path
-    broker: KafkaBroker
+    broker: KafkaBroker | KafkaCluster
     starter: Starter
     journal: Journal
     subscriber: Subscriber
@@ -49,6 +50,11 @@ class Stage:
     @property
     def file(self) -> Path:
         return self.folder / "study.toml"
+
+    @property
+    def nodes(self) -> Sequence[KafkaBroker]:
+        """Of which one at a time is away."""
+        return self.broker.nodes if isinstance(self.broker, KafkaCluster) else [self.broker]
 
     @property
     def over(self) -> bool:

@@ -19,14 +19,19 @@ class FileLock:
 
         A shared one can be held by many at once, though not beside one that is not.
         """
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        held = False
-        try:
-            held = _locked(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        finally:
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held = there = False
+            try:
+                held = _locked(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+                there = held and _is_at(path, handle)
+            finally:
+                if not there:
+                    os.close(handle)
+            if there:
+                return cls(handle)
             if not held:
-                os.close(handle)
-        return cls(handle) if held else None
+                return None
 
     def release(self) -> None:
         """Let go of it; the file stays, because removing it would let two hold a lock of the same name."""
@@ -45,6 +50,14 @@ def is_held(path: Path) -> bool:
         return not _locked(handle, fcntl.LOCK_SH)
     finally:
         os.close(handle)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether it is still the file of this name: one that a purge removed meanwhile keeps nobody out."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _locked(handle: int, kind: int) -> bool:

@@ -22,19 +22,20 @@ from streamproc.wire.chain import VerifiedLedger
 async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
     """Rebuild the synthesizer's state folder; answers with the period it stands at.
 
-    One that fails or dies, wherever, has restored nothing and can be tried again, or has restored everything. The folder is
-    not even made before it is clear what to write: one that is refused leaves nothing.
+    One that fails or dies, wherever, has restored nothing and can be tried again, or has restored everything. Where it is
+    plain that there is nothing to restore, no folder is made.
     """
     _check_lost(deployment, deployment.disk())
     async with deployment.connect() as log:
-        mark = await deployment.fingerprint(log)
-        ledger = await _ledger(deployment, log, mark, accept_cost=accept_cost)
-        stored = await _rebuild(deployment.study, log, ledger)
-    with deployment.locked_disk() as disk:
-        _check_lost(deployment, disk)
-        # The mark comes first: it says nothing without the state, whose one write is then the whole of the restore.
-        await asyncio.to_thread(settle, disk, mark, stored.draft)
-        await asyncio.to_thread(write_stored, disk, mark, stored)
+        await _ledger(deployment, log, accept_cost=accept_cost)
+        with deployment.locked_disk() as disk:
+            # All of it again: what was read before the lock may have been restored or purged by somebody else meanwhile.
+            _check_lost(deployment, disk)
+            mark, ledger = await _ledger(deployment, log, accept_cost=accept_cost)
+            stored = await _rebuild(deployment.study, log, ledger)
+            # The mark comes first: it says nothing without the state, whose one write is then the whole of the restore.
+            await asyncio.to_thread(settle, disk, mark, stored.draft)
+            await asyncio.to_thread(write_stored, disk, mark, stored)
     return ledger.period
 
 
@@ -46,9 +47,13 @@ def _check_lost(deployment: Deployment, disk: FolderDisk) -> None:
         )
 
 
-async def _ledger(deployment: Deployment, log: Log, mark: bytes, *, accept_cost: bool) -> VerifiedLedger:
-    """What was released of this study; refused if nothing was, or if an announced draw was lost and is not paid for."""
+async def _ledger(deployment: Deployment, log: Log, *, accept_cost: bool) -> tuple[bytes, VerifiedLedger]:
+    """The study's fingerprint and what was released of it.
+
+    Refused if nothing was, if an announced draw was lost and is not paid for, or if there are no tallies any more.
+    """
     study = deployment.study
+    mark = await deployment.fingerprint(log)
     # What is lost can be told only when nothing is about to appear.
     if not await settled_down(log, deployment.topics.ledger, deployment.clock):
         raise Refused(f"topic {deployment.topics.ledger}: a transaction stays open on it; is a synthesizer running?")
@@ -64,7 +69,13 @@ async def _ledger(deployment: Deployment, log: Log, mark: bytes, *, accept_cost:
             f"period {ledger.period + 1} was announced, so its lost draw may have been seen; another exceeds "
             "the budget: accept that with --accept-cost, or find the state folder"
         )
-    return ledger
+    if deployment.topics.tallies not in await log.topics():
+        raise _no_tallies(deployment.topics.tallies)
+    return mark, ledger
+
+
+def _no_tallies(topic: str) -> Refused:
+    return Refused(f"topic {topic}: is gone, so the state cannot be rebuilt; was the study purged?")
 
 
 async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
@@ -74,7 +85,10 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
         await public.catch_up()
         public.check_complete()
         known = contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
-        columns = {name: [column.symbols for column in public.columns(name)] for name in known}
+        # No further than this ledger goes: a synthesizer elsewhere may have released another period since it was read.
+        columns = {
+            name: [column.symbols for column in public.columns(name)[: len(ledger.column_digests(name))]] for name in known
+        }
     finally:
         await public.close()
     measurements = {
@@ -91,7 +105,7 @@ async def _tallies(study: Study, log: Log, through: Period) -> list[StudyTally]:
     try:
         inbox = await TallyInbox.open(log, study)
     except NoSuchTopic as missing:
-        raise Refused(f"topic {missing.topic}: is gone, so the state cannot be rebuilt; was the study purged?") from None
+        raise _no_tallies(missing.topic) from None
     try:
         end = await log.stable_offset(inbox.topic, 0)
         while inbox.position < end:

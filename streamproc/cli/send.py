@@ -12,7 +12,8 @@ from streamproc.cli.figures import counted
 from streamproc.cli.options import check_period, panel_argument
 from streamproc.cli.steward import say_closed, say_created
 from streamproc.errors import InvalidInput
-from streamproc.ports.files import check_enrolled, read_panel
+from streamproc.ports.files import count_strangers, read_panel
+from streamproc.ports.roster import NoRoster
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import close_period, closed_so_far
@@ -30,7 +31,7 @@ from streamproc.study import MISSING, Histories
     "--through",
     type=click.IntRange(min=1),
     metavar="T",
-    help="Send all periods up to this one (default: all), but for those that are closed.",
+    help="Send all periods up to this one (default: all), also those that are closed.",
 )
 @click.option("--close", "closing", is_flag=True, help="Close each period after it is sent.")
 @click.option("--packed", is_flag=True, help="Many reports to a record.")
@@ -48,13 +49,10 @@ def send(
     last = period or through or study.horizon
     check_period("--period" if period else "--through", last, study)
     panel = read_panel(panel_path, study)
-    if deployment.roster_path is not None and deployment.roster_path.exists():  # who only reports may not have it
-        check_enrolled(panel_path, panel, deployment.roster or ())
     if closing and period is None and through is None:
         last = _last_reported(panel)
     periods = range(period or 1, last + 1)
-    sending = _send(deployment, panel, periods, named=period is not None, closing=closing, packed=packed)
-    run_once(deployment, sending, waits=True)
+    run_once(deployment, _send(deployment, panel, periods, closing=closing, packed=packed), waits=True)
 
 
 def _last_reported(panel: Histories) -> int:
@@ -70,18 +68,16 @@ def _last_reported(panel: Histories) -> int:
     return last
 
 
-async def _send(
-    deployment: Deployment, panel: Histories, periods: Sequence[int], *, named: bool, closing: bool, packed: bool
-) -> None:
-    """`named`: a period that was asked for by itself is sent though it is closed."""
+async def _send(deployment: Deployment, panel: Histories, periods: Sequence[int], *, closing: bool, packed: bool) -> None:
     async with deployment.connect() as log:
-        await deployment.check_begun(log)
+        await deployment.check_begun(log, only_reports=not closing)
         created = await set_up_topics(log, deployment.study)
         if created:
             say_created(created)
         closed = await closed_so_far(deployment, log)
+        _say_who_is_rejected(deployment, panel)
         reporter = Reporter(log, deployment.study)
-        for period in periods if named else _still_open(periods, closed):
+        for period in periods:
             if period == 1 and closed == 0:
                 _say_who_is_left_out(deployment, panel)
             count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
@@ -92,14 +88,16 @@ async def _send(
                 say_closed(period, await close_period(deployment, log, Period(period)))
 
 
-def _still_open(periods: Sequence[int], closed: int) -> Sequence[int]:
-    """Those that are not closed: reports of the others could only be late."""
-    late, still_open = [period for period in periods if period <= closed], [each for each in periods if each > closed]
-    if late:
-        which = f"periods 1 to {late[-1]} are" if len(late) > 1 else "period 1 is"
-        rest = "" if still_open else "; nothing is left to send"
-        click.echo(f"{which} closed already: not sent{rest}", err=True)
-    return still_open
+def _say_who_is_rejected(deployment: Deployment, panel: Histories) -> None:
+    """Where the roster can be read: who only reports need not have it."""
+    try:
+        roster = deployment.roster
+    except NoRoster:
+        return
+    strangers = 0 if roster is None else count_strangers(panel, roster)
+    if strangers:
+        said = f"people in it who are not on the roster: {strangers:,}; their reports will be rejected"
+        click.echo(said, err=True)
 
 
 def _say_who_is_left_out(deployment: Deployment, panel: Histories) -> None:

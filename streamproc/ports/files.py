@@ -52,10 +52,15 @@ def read_panel(path: str | Path, study: Study) -> Histories:
 
 def check_enrolled(path: Path, histories: Histories, roster: Collection[str]) -> None:
     """Refuse a panel with somebody who is not on the roster."""
-    listed = frozenset(roster)
-    strangers = sum(1 for individual in histories.ids or () if individual not in listed)
+    strangers = count_strangers(histories, roster)
     if strangers:
         refuse(path, f"people in it who are not on the roster: {strangers}; expected none")
+
+
+def count_strangers(histories: Histories, roster: Collection[str]) -> int:
+    """How many of a panel's people are not on the roster."""
+    listed = frozenset(roster)
+    return sum(1 for individual in histories.ids or () if individual not in listed)
 
 
 def _check_ids(path: Path, cells: Cells) -> None:

@@ -8,6 +8,10 @@ from streamproc.errors import InvalidInput
 from streamproc.wire.reports import MAX_ID
 
 
+class NoRoster(InvalidInput):
+    """The file is not here, or not for us to read: who only reports need not have it."""
+
+
 def read_roster(path: Path) -> tuple[str, ...]:
     """The ids in a roster file, one a line; empty lines are skipped. A message names the line, never the id."""
     try:
@@ -15,7 +19,7 @@ def read_roster(path: Path) -> tuple[str, ...]:
     except UnicodeDecodeError:
         raise InvalidInput(f"roster {path}: is not UTF-8 text") from None
     except OSError as error:
-        raise InvalidInput(f"roster {path}: cannot be read: {error.strerror}") from None
+        raise NoRoster(f"roster {path}: cannot be read: {error.strerror}") from None
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         individual = line.removesuffix("\r")

@@ -18,7 +18,7 @@ from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.files import read_study
 from streamproc.ports.log import Log, NotAllowed
 from streamproc.ports.reading import everything
-from streamproc.ports.roster import read_roster
+from streamproc.ports.roster import NoRoster, read_roster
 from streamproc.privacy.entropy import Entropy
 from streamproc.study import Broker, Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
@@ -136,8 +136,11 @@ class Deployment:
         """Real noise, or a seed's."""
         return SystemEntropy() if self.seed is None else SeededEntropy(self.seed)
 
-    async def check_begun(self, log: Log) -> None:
-        """Refuse to touch a study whose ledger was begun with other values than these, or whose reports are gone."""
+    async def check_begun(self, log: Log, *, only_reports: bool = False) -> None:
+        """Refuse to touch a study whose ledger was begun with other values than these, or whose reports are gone.
+
+        `only_reports`: asked by one who only reports, and need not have the roster; without it values are not compared.
+        """
         async with aclosing(everything(log, self.topics.ledger)) as records:
             first = await anext(records, None)
         if first is None:
@@ -151,6 +154,10 @@ class Deployment:
             raise Refused(f"topic {self.topics.ledger}: does not begin with a study record") from None
         except NotAllowed:
             return  # a reporter may not read the key of a roster's digest
+        except NoRoster:
+            if only_reports:
+                return
+            raise
         if isinstance(begun, StudyRecord) and begun.fingerprint != mark:
             raise Refused(f"study {self.study.name}: its ledger was begun with other values; a study cannot change")
 

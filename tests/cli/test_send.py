@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,25 +111,29 @@ def test_topics_that_send_or_close_creates_are_named_once(tmp_path: Path, stream
     assert "created" not in streamproc("close", study, "--period", 1).complaint
 
 
-def test_whoever_sends_all_again_sends_only_what_is_still_open(tmp_path: Path, streamproc: Command) -> None:
+LATE = "period {} was closed before: these reports are late and do not count\n"
+
+
+def test_whoever_sends_all_again_sends_all_and_is_told_which_do_not_count(tmp_path: Path, streamproc: Command) -> None:
     study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
     sent, closed = "sent 2 reports of period {} (0 missing)\n", "period {} closed\n"
     assert streamproc("send", study, panel, "--through", 1, "--close").code == 0
 
     again = streamproc("send", study, panel, "--through", 3)
-    assert again == Ended(0, sent.format(2) + sent.format(3), "period 1 is closed already: not sent\n")
+    assert again == Ended(0, "".join(map(sent.format, (1, 2, 3))), LATE.format(1))
     rest = streamproc("send", study, panel, "--close")
-    assert rest.out == "".join(sent.format(period) + closed.format(period) for period in (2, 3, 4))
+    closing = "".join(sent.format(period) + closed.format(period) for period in (2, 3, 4))
+    assert (rest.out, rest.complaint) == (sent.format(1) + closing, LATE.format(1))
     over = streamproc("send", study, panel, "--through", 3, "--close")
-    assert over == Ended(0, "", "periods 1 to 3 are closed already: not sent; nothing is left to send\n")
+    assert over == Ended(0, "".join(map(sent.format, (1, 2, 3))), "".join(map(LATE.format, (1, 2, 3))))
 
 
 def test_a_closed_period_that_is_asked_for_by_itself_is_sent_with_a_warning(tmp_path: Path, streamproc: Command) -> None:
     study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
     assert streamproc("send", study, panel, "--through", 2, "--close").code == 0
 
-    late = "period 2 was closed before: these reports are late and do not count\n"
-    assert streamproc("send", study, panel, "--period", 2) == Ended(0, "sent 2 reports of period 2 (0 missing)\n", late)
+    sent = "sent 2 reports of period 2 (0 missing)\n"
+    assert streamproc("send", study, panel, "--period", 2) == Ended(0, sent, LATE.format(2))
 
 
 def test_who_is_left_out_for_want_of_a_first_report_is_said_with_that_period_only(
@@ -142,14 +149,58 @@ def test_who_is_left_out_for_want_of_a_first_report_is_said_with_that_period_onl
     assert left_out not in streamproc("send", study, panel, "--close").complaint
 
 
-def test_a_file_with_somebody_who_is_not_on_the_roster_is_refused_before_anything_is_sent(
+REJECTED = "people in it who are not on the roster: 1; their reports will be rejected\n"
+
+
+def test_somebody_who_is_not_on_the_roster_is_sent_and_it_is_said_what_becomes_of_that(
     tmp_path: Path, streamproc: Command
 ) -> None:
     study, panel = written(tmp_path, "ann,0,1,0,1", "zoe-secret,1,1,0,1")
+    sent = "sent 2 reports of period {} (0 missing)\n"
+    first = streamproc("send", study, panel, "--period", 1)
+    assert (first.code, first.out) == (0, sent.format(1))
+    assert first.complaint.endswith(f"\n{REJECTED}")
+    assert streamproc("send", study, panel, "--period", 2) == Ended(0, sent.format(2), REJECTED)
+
+
+@pytest.mark.parametrize("why", ["missing", "not permitted"])
+def test_who_has_no_roster_can_report_to_a_study_that_has_begun_though_not_close_it(
+    tmp_path: Path, streamproc: Command, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    study, panel = written(tmp_path, "ann,0,1,0,1", "zoe-secret,1,1,0,1")
+    assert streamproc("send", study, panel, "--through", 4, "--close").code == 0
+    assert streamproc("run", study, "--until-done").code == 0
+    if why == "missing":
+        (tmp_path / "roster.txt").unlink()
+    else:
+        keep_out(monkeypatch, tmp_path / "roster.txt")
+
+    sent = "sent 2 reports of period 2 (0 missing)\n"
+    assert streamproc("send", study, panel, "--period", 2) == Ended(0, sent, LATE.format(2))
+    elsewhere = ["--state", tmp_path / "lost"]
+    for command in (["send", study, panel, "--close"], ["init", study], ["run", study], ["restore", study, *elsewhere]):
+        refused = streamproc(*command)
+        assert refused.code == 2
+        assert "roster.txt: cannot be read: " in refused.complaint
+
+
+def keep_out(monkeypatch: pytest.MonkeyPatch, forbidden: Path) -> None:
+    """Nobody may look at it, whoever runs this; not even whether it is there."""
+
+    def guarded(look: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def asked(path: Path) -> Any:
+            if path == forbidden:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return look(path)
+
+        return asked
+
+    for name in ("read_bytes", "exists"):
+        monkeypatch.setattr(Path, name, guarded(getattr(Path, name)))
+
+
+def test_a_roster_that_is_none_is_said_to_be_wrong(tmp_path: Path, streamproc: Command) -> None:
+    study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
+    (tmp_path / "roster.txt").write_text("ann\nann\n")
     refused = streamproc("send", study, panel, "--period", 1)
     assert (refused.code, refused.out) == (2, "")
-    assert refused.complaint.endswith("people in it who are not on the roster: 1; expected none\n")
-    assert streamproc("status", study).complaint == "embedded:small: holds no ledger of small yet\n"
-
-    (tmp_path / "roster.txt").unlink()  # who only reports may not have it
-    assert streamproc("send", study, panel, "--period", 1).code == 0

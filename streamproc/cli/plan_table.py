@@ -105,11 +105,13 @@ def _errors(release: ReleasePlan) -> Table:
 
 
 def _error_cells(query: QueryPlan) -> list[str]:
-    largest, last = number_shown(query.worst.stderr_people), query.last
-    worst = next(error for error in query.errors if number_shown(error.stderr_people) == largest)  # as far as is shown
-    only = query.half_people_columns_only
+    worst, last, only = query.worst, query.last, query.half_people_columns_only
+    largest = number_shown(worst.stderr_people)
+    first = next(
+        error.period for error in query.errors if number_shown(error.stderr_people) == largest
+    )  # as far as is shown
     return [
-        str(worst.period),
+        str(first),
         number_shown(worst.stderr_people),
         number_shown(worst.half_people),
         number_shown(worst.half_points),

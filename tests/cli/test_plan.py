@@ -13,6 +13,9 @@ import pytest
 
 from streamproc.cli import app
 from streamproc.cli import plan as plan_module
+from streamproc.cli.plan_table import _error_cells
+from streamproc.planning import ExpectedError, QueryPlan
+from streamproc.privacy.quantities import Period
 
 STUDY = """
 [study]
@@ -342,3 +345,10 @@ def test_a_thousand_periods_can_be_planned(plan: Any) -> None:
     assert len(document["periods"]) == 1000
     assert document["rho"] == pytest.approx(0.005, abs=1e-12)
     assert document["rho"] <= 0.005
+
+
+def test_the_worst_error_is_shown_as_it_is_at_the_first_period_that_looks_like_it() -> None:
+    """Two that look alike as standard errors may not as half-widths."""
+    expected = [(1, 9.0, 17.6), (2, 10.04, 19.64), (3, 10.0449, 19.66)]
+    errors = tuple(ExpectedError(Period(period), stderr, half, 1000) for period, stderr, half in expected)
+    assert _error_cells(QueryPlan("ones", "ones", errors)) == ["2", "10", "19.7", "1.97", "19.7", "1.97"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
     promised = contracts(study, histories.people, insecure=seed is not None)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))
-    if seed is None and (folder / SUMMARY).exists():
+    if seed is None and _holds_real_one(folder, study):
         said = f"{folder}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget"
         click.echo(said, err=True)
     scores: Mapping[str, Score] | None = None
@@ -71,6 +72,15 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
         click.echo(json_text(summary), nl=False)
     else:
         show_report(summary, written, scores, folder / ERRORS)
+
+
+def _holds_real_one(folder: Path, study: Study) -> bool:
+    """Whether the summary there is of this study, with real noise."""
+    try:
+        earlier = json.loads((folder / SUMMARY).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(earlier, dict) and earlier.get("study") == study.name and earlier.get("insecure") is False
 
 
 def _once(study: Study, promised: Mapping[str, Contract], tallies: Tallies, seed: int | None) -> Replayed:

@@ -188,11 +188,33 @@ def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Pat
     (tmp_path / "pairs.csv").write_text("old")
     ended = streamproc("replay", study, panel, "--out", tmp_path)
 
-    assert ended.code == 0
-    assert ended.complaint.startswith(f"{tmp_path}: holds an earlier replay, which is replaced; whoever sees both")
+    assert (ended.code, ended.complaint) == (0, "")
     assert summary(tmp_path)["study"] == "work"
     assert table(tmp_path / "pairs.csv")[0][0] == "synthetic"
     assert not list(tmp_path.glob(".*"))
+
+
+def test_who_replaces_a_replay_with_real_noise_by_another_is_told_what_showing_both_costs(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == ""
+    told = f"{tmp_path}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget\n"
+    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == told
+    assert streamproc("replay", study, panel, "--out", tmp_path, "--seed", 1).complaint == ""
+    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == ""  # that one protected nobody
+
+
+@pytest.mark.parametrize(
+    "found",
+    ['{"study": "another", "insecure": false}', '{"study": "work"}', '["work"]', "[" * 100_000, "\xff", '{"study": '],
+    ids=["another study", "not ours", "no object", "too deep", "no UTF-8", "no JSON"],
+)
+def test_nothing_is_said_of_a_summary_that_is_not_of_this_study(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path, found: str
+) -> None:
+    (tmp_path / "summary.json").write_text(found, encoding="latin-1")
+    ended = streamproc("replay", study, panel, "--out", tmp_path)
+    assert (ended.code, ended.complaint) == (0, "")
 
 
 def test_repeating_writes_every_answer_beside_the_truth_for_its_owner_only(

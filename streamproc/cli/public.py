@@ -112,10 +112,10 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
     """How far a study is and what it has spent."""
     public, watermark = run_once(deployment, _public_and_watermark(deployment))
     found = status_of(deployment, public, watermark)
-    say_if_not_begun(deployment, public)
     if as_json:
         click.echo(json.dumps(found))
     else:
+        say_if_not_begun(deployment, public)
         _show_status(found, expected=deployment.study.population.size)
 
 

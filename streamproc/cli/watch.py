@@ -35,9 +35,11 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
         awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())
         click.echo(f"{deployment.broker.url}: waiting for {awaited}; Ctrl-C ends", err=True)
 
+    waits = None if as_json else say_waiting
+
     async def work() -> None:
         async with deployment.connect() as log:
-            columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=say_waiting)
+            columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=waits)
             async for column in columns:
                 click.echo(json.dumps(_column_to_dict(column)) if as_json else _column_line(column))
 

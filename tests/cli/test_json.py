@@ -32,7 +32,8 @@ def test_watch_while_it_waits(streamproc: Command, study: Path, monkeypatch: pyt
     ) -> AsyncIterator[object]:
         if waits is not None:
             waits({"pairs": Period(2)})
-        for column in ():
+        columns: tuple[object, ...] = ()
+        for column in columns:
             yield column
 
     monkeypatch.setattr("streamproc.cli.watch.subscribe", nothing_yet)

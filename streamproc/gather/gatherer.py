@@ -19,6 +19,7 @@ from streamproc.ports.reading import everything
 from streamproc.privacy.quantities import Period
 from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
+from streamproc.wire.control import Cut
 from streamproc.wire.ledger import StudyRecord, decode_ledger
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.rejects import Reject
@@ -78,8 +79,7 @@ class Gatherer:
             await self._wait_for_study(mark)
             place = Place(self._study, self._partition, key, self._roster)
             gathering, position, topic = await self._ports.offload(self._resume, place, mark)
-            for cut in control.sequence.cuts[gathering.period :]:
-                gathering.learn(cut)
+            await self._ports.offload(_learn, gathering, control.sequence.cuts[gathering.period :])
             reader = await self._ports.log.reader(self._topics.reports, self._partition, position)
             try:
                 if topic not in (None, reader.incarnation):
@@ -148,10 +148,9 @@ class Gatherer:
                 await self._tell_read(reader, 0)
             else:
                 await self._read_on(gathering, reader)
-            for cut in await control.poll(timeout=0.0):
-                gathering.learn(cut)
-            tallies = await self._ports.offload(gathering.settle, reader.position)
-            await self._report(gathering.take_rejects())
+            cuts = await control.poll(timeout=0.0)
+            tallies, rejects = await self._ports.offload(_settled, gathering, cuts, reader.position)
+            await self._report(rejects)
             if tallies:
                 await self._send(tallies)
                 size = await self._ports.offload(save, gathering, reader.position)
@@ -188,6 +187,17 @@ class Gatherer:
         content = seal(mark, pack_arrays(state))
         self._ports.disk.write(self._file, content)
         return len(content)
+
+
+def _learn(gathering: Gathering, cuts: Sequence[Cut]) -> None:
+    for cut in cuts:
+        gathering.learn(cut)
+
+
+def _settled(gathering: Gathering, cuts: Sequence[Cut], position: Offset) -> tuple[list[Tally], list[Reject]]:
+    """The tallies and the rejects to be sent, once these cuts are known and all below `position` is ingested."""
+    _learn(gathering, cuts)
+    return gathering.settle(position), gathering.take_rejects()
 
 
 def _encoded(rejects: Sequence[Reject]) -> list[tuple[None, bytes]]:

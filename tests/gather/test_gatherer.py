@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -251,3 +253,38 @@ def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch)
         check_against_model(world)
 
     in_virtual_time(run())
+
+
+def test_nothing_that_takes_long_is_done_where_heartbeats_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a partition full of rejects even sorting them takes seconds."""
+    offloaded: list[bool] = []
+    done: dict[str, set[bool]] = {}
+
+    async def offload(function: Callable[..., Any], *arguments: Any) -> Any:
+        offloaded.append(True)
+        try:
+            return function(*arguments)
+        finally:
+            offloaded.pop()
+
+    def watched(name: str) -> None:
+        step = getattr(gathering.Gathering, name)
+
+        def noted(self: gathering.Gathering, *arguments: Any) -> Any:
+            done.setdefault(name, set()).add(bool(offloaded))
+            return step(self, *arguments)
+
+        monkeypatch.setattr(gathering.Gathering, name, noted)
+
+    async def story() -> None:
+        world = await begun()
+        await a_lively_study(world)
+        ports = gatherer.Ports(world.connection("gatherer"), MemoryDisk(), world.clock, offload)
+        await gatherer.Gatherer(STUDY, 0, None, ports, world.diary).run()
+        check_against_model(world)
+
+    steps = ("ingest", "learn", "settle", "take_rejects", "arrays")
+    for name in steps:
+        watched(name)
+    in_virtual_time(story())
+    assert done == {name: {True} for name in steps}

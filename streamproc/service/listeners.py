@@ -15,6 +15,8 @@ from streamproc.service.operator_token import TOKEN_FILE, demand
 
 LOOPBACK = "127.0.0.1"
 
+_NOW = {"Cache-Control": "no-store"}
+
 PATIENCE = 5.0
 """Seconds that answers under way have to end when the process is told to."""
 
@@ -84,10 +86,11 @@ class Listener:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _livez(self, request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+        return web.Response(text="ok\n", headers=_NOW)
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        return web.Response(text="ready\n") if self._ready() else web.Response(text="not ready\n", status=503)
+        ready = self._ready()
+        return web.Response(text="ready\n" if ready else "not ready\n", status=200 if ready else 503, headers=_NOW)
 
 
 def operator_listener(

@@ -35,12 +35,13 @@ NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
 
 
 def _go(page: Page, url: str) -> None:
+    deadline = time.monotonic() + PATIENCE / 1000
     while True:
         try:
             page.goto(url)
             return
         except Error as error:
-            if NETWORK_CHANGED not in error.message:
+            if NETWORK_CHANGED not in error.message or time.monotonic() > deadline:
                 raise
 
 
@@ -52,6 +53,7 @@ class Visit:
         self._keeps = keeps
         self.requests: list[str] = []
         self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.bodies: dict[str, bytes] = {}
         self._context, self._page = threads.submit(self._open, browser, options).result()
 
@@ -61,7 +63,7 @@ class Visit:
         page = context.new_page()
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("console", lambda said: self._complain(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", lambda error: self._err(str(error)))
         if self._keeps:
             page.on("requestfinished", lambda request: self._keep(request.response()))
         return context, page
@@ -69,6 +71,11 @@ class Visit:
     def _complain(self, text: str) -> None:
         if NETWORK_CHANGED not in text:
             self.complaints.append(text)
+
+    def _err(self, text: str) -> None:
+        """What a script did not expect is a complaint, too."""
+        self.errors.append(text)
+        self.complaints.append(text)
 
     def _keep(self, response: Response | None) -> None:
         if response is not None and "/events" not in response.url:

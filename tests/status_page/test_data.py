@@ -17,8 +17,9 @@ from streamproc.ports.log import Offset
 from streamproc.ports.panel_csv import release_csv
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
-from streamproc.service.status_page import downloads
-from streamproc.service.status_page.answers import Crowded, Turnstile
+from streamproc.service.status_page import documents, downloads
+from streamproc.service.status_page.crowds import Crowded, Kept, Turnstile
+from streamproc.service.status_page.documents import answers
 from streamproc.service.status_page.public_topics import PublicTopics
 from tests.status_page.serving import Asking, copy_public, served
 from tests.status_page.studies import PageRecipe, ShownStudy
@@ -188,6 +189,37 @@ async def test_a_wrong_question_is_told_so_in_one_line(half_way: ShownStudy, pat
         code, _, body = await asking.get(path)
     assert code == 400
     assert "\n" not in json.loads(body)["error"]
+
+
+async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
+    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def counted(*arguments: Any) -> dict[str, Any]:
+        made.append(arguments)
+        return answers(*arguments)
+
+    monkeypatch.setattr(documents, "answers", counted)
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await asking.status_when(three_columns)
+        found = await asyncio.gather(*(asking.get(DOCUMENTS[1]) for _ in range(100)))
+        assert {(status, body) for status, _, body in found} == {(200, found[0][2])}
+        assert len(made) == 1
+        assert found[0][1]["Vary"] == "Accept-Encoding"
+
+
+def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
+    kept = Kept(most_bytes=10)
+    kept.put(1, "old", b"1234")
+    kept.put(2, "a", b"12345")
+    kept.put(1, "older still", b"1")
+    assert [kept.get(version, "old") for version in (1, 2)] == [None, None]
+    kept.put(2, "b", b"12345")
+    assert kept.get(2, "a") == b"12345"
+    kept.put(2, "c", b"1")
+    assert [kept.get(2, name) for name in "abc"] == [b"12345", None, b"1"]
+    assert kept.get(3, "a") is None
 
 
 async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:

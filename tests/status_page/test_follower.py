@@ -9,9 +9,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 from streamproc.ports.log import Log, LogUnavailable, Offset, Reader, Record
+from streamproc.ports.reading import everything
 from streamproc.ports.simulated.partition import Stored
 from streamproc.service.status_page.follower import LONGEST_PAUSE, SHORTER, Follower, Shown
 from streamproc.service.status_page.reading import LONGEST_CATCH_UP
+from streamproc.wire.ledger import Intent, decode_ledger
+from streamproc.wire.topics import Topics
 from tests.actor.runs import STUDY, two_periods
 from tests.world.virtual_time import in_virtual_time
 
@@ -49,7 +52,7 @@ class SlowLog:
     """A log whose readers are slow, and to which this and that happens."""
 
     def __init__(self, within: Log) -> None:
-        self._within = within
+        self.within = within
         self.away = False
         self.pace = 0.0
         self.withheld = "no topic"
@@ -57,14 +60,14 @@ class SlowLog:
         self.opened = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._within, name)
+        return getattr(self.within, name)
 
     async def reader(self, topic: str, partition: int, offset: Offset) -> SlowReader:
         self.opened += topic.endswith(".ledger")
-        return SlowReader(self, await self._within.reader(topic, partition, offset), topic)
+        return SlowReader(self, await self.within.reader(topic, partition, offset), topic)
 
     async def stable_offset(self, topic: str, partition: int) -> Offset:
-        return Offset(0) if self.withheld in topic else await self._within.stable_offset(topic, partition)
+        return Offset(0) if self.withheld in topic else await self.within.stable_offset(topic, partition)
 
     def alter(self, topic: str, record: Stored) -> Record:
         if self.damaged in topic and record.offset >= 2:  # its second column
@@ -104,6 +107,19 @@ def test_a_long_study_is_not_shown_before_all_of_it_was_read_however_long_that_t
         await asyncio.sleep(20 * LONGEST_CATCH_UP)
 
     assert [columns(shown) for shown in shown_in(story)] == [ALL]
+
+
+def test_a_study_that_goes_on_is_shown_though_a_release_lacks_columns_for_good() -> None:
+    async def story(log: SlowLog, seen: list[Shown]) -> None:
+        log.withheld = "synthetic.c"
+        ledger = Topics(STUDY.name).ledger
+        records = [record.value async for record in everything(log.within, ledger)]
+        last = [value for value in records if isinstance(decode_ledger(value), Intent)][-1]
+        for _ in range(10):
+            await log.append(ledger, 0, last)  # said again
+            await asyncio.sleep(LONGEST_CATCH_UP / 4)
+
+    assert [columns(shown) for shown in shown_in(story)][:1] == [{"w": 2}]
 
 
 def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read_again() -> None:

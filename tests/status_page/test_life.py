@@ -68,7 +68,12 @@ def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, br
         assert clamped
         assert visit.ask("document.querySelectorAll('#headroom .bar.clamped').length") > 0
         visit.click("#answers summary")
-        marked = [int(row.split()[0]) for row in visit.texts("#answers-table tbody tr") if row.endswith("clamped")]
+        marked = [int(row.split()[0]) for row in visit.texts("#answers-table tbody tr") if row.endswith("too narrow")]
         assert marked == clamped
         visit.see(lambda page: page.fill("#period", str(clamped[0])))
         assert visit.text("#reading-rest").endswith("too narrow: bins were clamped")
+        assert visit.ask("document.getElementById('period').getAttribute('aria-valuetext')").endswith("bins were clamped")
+        assert visit.ask("document.querySelectorAll('#chart .dot.clamped').length") == len(clamped)
+        visit.see(lambda page: page.check("input[value=ever]"))
+        visit.wait_text("#asked", "so far")
+        assert "too narrow" not in visit.text("#answers figure")

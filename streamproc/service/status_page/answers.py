@@ -1,14 +1,12 @@
-"""How the page answers: headers that keep a browser to this origin, tags that spare it what it has, and no crowding."""
+"""How the page answers: headers that keep a browser to this origin, and tags that spare it what it has."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -54,7 +52,7 @@ def adding_headers(page: bytes) -> Callable[[web.Request, web.StreamResponse], A
 def tagged(request: web.Request, body: bytes, kind: str) -> web.Response:
     """The body, or 304 if the browser has it."""
     tag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if tag in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers=headers)
     response = web.Response(body=body, content_type=kind, charset="utf-8", headers=headers, zlib_executor_size=LARGE)
@@ -90,28 +88,3 @@ def assets() -> dict[str, Asset]:
     """Every file of the page by name."""
     folder = files("streamproc.service.status_page") / "static"
     return {file.name: Asset(file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(tuple(_KINDS))}
-
-
-class Crowded(Exception):
-    """Too many ask at once."""
-
-
-class Turnstile:
-    """Lets a few in at a time and has a few more wait: readers of a public page must not hold up the study."""
-
-    def __init__(self, inside: int, waiting: int) -> None:
-        self._places = asyncio.Semaphore(inside)
-        self._most = inside + waiting
-        self._there = 0
-
-    @asynccontextmanager
-    async def enter(self) -> AsyncIterator[None]:
-        """Wait for a place; Crowded if too many do already."""
-        if self._there >= self._most:
-            raise Crowded
-        self._there += 1
-        try:
-            async with self._places:
-                yield
-        finally:
-            self._there -= 1

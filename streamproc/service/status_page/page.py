@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from aiohttp import web
@@ -14,8 +14,6 @@ from streamproc.errors import InvalidInput, StreamprocError
 from streamproc.ports.log import Log
 from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
-    Crowded,
-    Turnstile,
     adding_headers,
     assets,
     encoded,
@@ -23,6 +21,7 @@ from streamproc.service.status_page.answers import (
     problem,
     tagged,
 )
+from streamproc.service.status_page.crowds import Crowded, Kept, Shared, Turnstile
 from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
 from streamproc.service.status_page.follower import Follower, Shown
 from streamproc.service.status_page.history import History
@@ -30,6 +29,9 @@ from streamproc.service.status_page.live import LiveStreams
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Study
 from streamproc.wire.topics import Topics
+
+MOST_KEPT = 16_000_000
+"""Bytes of answers that are kept for whoever asks the same."""
 
 MOST_QUERIES = 16
 MOST_BINS = 100
@@ -59,7 +61,7 @@ class StatusPage:
         self._streams = LiveStreams(self._follower)
         self._assets = assets()
         self._work, self._reading, self._files = Turnstile(2, 64), Turnstile(4, 64), Turnstile(1, 4)
-        self._status: tuple[int, bytes] | None = None
+        self._kept, self._making = Kept(MOST_KEPT), Shared()
 
     def attach(self, app: web.Application) -> None:
         """Serve it there."""
@@ -71,7 +73,7 @@ class StatusPage:
                 web.get("/", self._index),
                 web.get("/static/{name}", self._asset),
                 web.get("/api/v1/", self._addresses),
-                web.get("/api/v1/status", self._get_status),
+                web.get("/api/v1/status", self._guarded(self._get_status)),
                 web.get("/api/v1/series", self._guarded(self._series)),
                 web.get("/api/v1/bins", self._guarded(self._bins)),
                 web.get("/api/v1/ledger", self._guarded(self._ledger)),
@@ -112,11 +114,8 @@ class StatusPage:
         return plain(request, {"version": 1, "addresses": ADDRESSES})
 
     async def _get_status(self, request: web.Request) -> web.Response:
-        version = self._follower.version
-        if self._status is None or self._status[0] != version:
-            made = await self._in_thread(lambda: encoded(documents.status(self._study, self._follower.shown)))
-            self._status = (version, made)
-        return tagged(request, self._status[1], "application/json")
+        # There is only one of it, and whoever wants to know whether all is well must not have to wait behind others.
+        return await self._made(request, lambda: documents.status(self._study, self._follower.shown), nullcontext())
 
     async def _series(self, request: web.Request) -> web.StreamResponse:
         history, queries = self._history(request), request.query.getall("query", [])
@@ -173,12 +172,30 @@ class StatusPage:
 
         return answer
 
-    async def _made(self, request: web.Request, make: Callable[[], Mapping[str, Any]]) -> web.Response:
-        async with self._work.enter():
-            return tagged(request, await self._in_thread(lambda: encoded(make())), "application/json")
+    async def _made(
+        self,
+        request: web.Request,
+        make: Callable[[], Mapping[str, Any]],
+        turn: AbstractAsyncContextManager[None] | None = None,
+    ) -> web.Response:
+        """What was made of the newest version, or is being made for somebody else, or is made now, when it is our turn."""
+        version, question = self._follower.version, request.path_qs
+        body = self._kept.get(version, question)
+        if body is None:
+            body = await self._making.once((version, question), lambda: self._make(version, question, make, turn))
+        return tagged(request, body, "application/json")
 
-    async def _in_thread(self, make: Callable[[], bytes]) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, make)
+    async def _make(
+        self,
+        version: int,
+        question: str,
+        make: Callable[[], Mapping[str, Any]],
+        turn: AbstractAsyncContextManager[None] | None,
+    ) -> bytes:
+        async with turn or self._work.enter():
+            body = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: encoded(make()))
+        self._kept.put(version, question, body)
+        return body
 
     def _topics(self) -> PublicTopics:
         if self._follower.topics is None:

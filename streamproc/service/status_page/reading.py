@@ -44,10 +44,7 @@ class Reading:
     @property
     def is_whole(self) -> bool:
         """Whether every column that the ledger has was read."""
-        ledger, read = self.ledger, {name: history.period for name, history in self.histories().items()}
-        if ledger is None:
-            return True
-        return all(len(ledger.column_digests(one.name)) <= read.get(one.name, 0) for one in self._study.releases)
+        return not self._lacking()
 
     @property
     def is_over(self) -> bool:
@@ -59,14 +56,29 @@ class Reading:
         await self.go_on(timeout=0.5)
         await self._public.catch_up_ledger()
         now = asyncio.get_running_loop().time
-        until = now() + LONGEST_CATCH_UP
+        until, before = now() + LONGEST_CATCH_UP, self._lacking()
         # Once more at least: what came of the ledger alone was not held against the study.
-        while (grew := await self.go_on(timeout=0.0)) or not self.is_whole:
-            if grew:
+        while await self.go_on(timeout=0.0) or not self.is_whole:
+            lacking = self._lacking()
+            if any(read > before.get(name, read) for name, read in lacking.items()):
                 until = now() + LONGEST_CATCH_UP
             elif now() > until:
                 return
+            before = lacking
             await asyncio.sleep(0.05)
+
+    def _lacking(self) -> dict[str, int]:
+        """How many columns were read of releases of which the ledger has more."""
+        histories, ledger = self.histories(), self.ledger
+        read = {
+            release.name: histories[release.name].period if release.name in histories else 0
+            for release in self._study.releases
+        }
+        return (
+            {}
+            if ledger is None
+            else {name: count for name, count in read.items() if count < len(ledger.column_digests(name))}
+        )
 
     async def go_on(self, *, timeout: float) -> bool:
         """Take in what has come, waiting up to `timeout` seconds for the ledger to grow; answers whether anything did."""

@@ -12,7 +12,8 @@ let release = null; // the name of the one that is shown
 let wanted = null; // the one the reader chose, if any
 let query = null;
 let period = null; // null follows the newest
-let series = null;
+let series = null; // null while it is asked for
+let answered = null; // the release that the series is of
 let redraw = () => {};
 
 export async function showAnswers(newest) {
@@ -76,7 +77,7 @@ function chooseRelease(chosen, ready) {
     at("release-choice").dataset.key = key;
   }
   if (changed || !query) query = chosen.questions[0].query;
-  if (changed) period = null;
+  if (changed) forget();
   questions(chosen);
 }
 
@@ -85,6 +86,16 @@ function other(chosen, ready) {
   chooseRelease(chosen, ready);
   at("bin-search").value = "";
   orLater(Promise.all([showSeries(), showBins()]));
+}
+
+// An answer to another question must not stand below this one.
+function forget() {
+  [series, period] = [null, null];
+  at("asked").textContent = "Asking…";
+  for (const id of ["reading-value", "reading-rest"]) at(id).textContent = "";
+  at("answers-table").replaceChildren();
+  at("period").disabled = true;
+  redraw();
 }
 
 function questions(chosen) {
@@ -97,7 +108,7 @@ function questions(chosen) {
 
 function chooseQuery(next) {
   query = next;
-  period = null;
+  forget();
   questions(current());
   orLater(showSeries());
   for (const button of at("bins").querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.query === query));
@@ -107,8 +118,9 @@ async function showSeries() {
   const [whose, what] = [release, query];
   const found = await ask("series", [["release", release], ["query", query]]);
   if (whose !== release || what !== query) return; // another question was asked meanwhile
-  series = found.series[0];
+  [series, answered] = [found.series[0], current()];
   const slider = at("period");
+  slider.disabled = false;
   if (series.periods.length) [slider.min, slider.max] = [series.periods[0], series.periods.at(-1)];
   at("asked").textContent = `Share of people with ${series.label}`;
   table();
@@ -116,6 +128,7 @@ async function showSeries() {
 }
 
 function choosePeriod(next) {
+  if (series === null) return;
   const newest = series.periods.at(-1);
   period = next === newest ? null : next;
   const nearest = series.periods.reduce((best, one) => (Math.abs(one - (period ?? newest)) < Math.abs(best - (period ?? newest)) ? one : best), newest);
@@ -128,21 +141,26 @@ function choosePeriod(next) {
   const [value, low, high] = [series.value[place], series.low[place], series.high[place]];
   const half = (high - low) / 2;
   at("reading-value").textContent = percent(value, half);
-  at("reading-rest").textContent = `in period ${whole(nearest)}, 95% interval ${interval(low, high)}${isClamped(nearest) ? ", too narrow: bins were clamped" : ""}`;
+  at("reading-rest").textContent = `in period ${whole(nearest)}, 95% interval ${interval(low, high)}${doubt(nearest)}`;
   const slider = at("period");
   slider.value = nearest;
-  slider.setAttribute("aria-valuetext", `Period ${nearest}: ${percent(value, half)}, 95% interval ${interval(low, high)}`);
+  slider.setAttribute("aria-valuetext", `Period ${nearest}: ${percent(value, half)}, 95% interval ${interval(low, high)}${doubt(nearest)}`);
   redraw();
 }
 
-// Whether the interval of a period is too narrow; that of a cumulative release accounts for what was clamped.
-function isClamped(one) {
-  return current().kind === "window" && current().clamped_periods.includes(one);
+// Periods in which intervals are too narrow; those of a cumulative release account for what was clamped.
+function doubtful(chosen) {
+  return chosen.kind === "window" ? chosen.clamped_periods : [];
+}
+
+function doubt(one) {
+  return doubtful(answered).includes(one) ? ", too narrow: bins were clamped" : "";
 }
 
 function draw(width) {
-  if (!series?.periods.length) return h("p", { class: "empty" }, "This can be asked from a later period on.");
-  const drawing = lineChart(series, status.horizon, width, period ?? series.periods.at(-1));
+  if (series === null) return h("p", { class: "empty" }, "Asking…");
+  if (!series.periods.length) return h("p", { class: "empty" }, "This can be asked from a later period on.");
+  const drawing = lineChart(series, status.horizon, width, period ?? series.periods.at(-1), doubtful(answered));
   // The slider's thumb, 16 pixels wide, stands below the point it stands for.
   const [left, right] = drawing.span;
   at("period").style.marginLeft = `${left - 8}px`;
@@ -151,12 +169,13 @@ function draw(width) {
 }
 
 function table() {
+  const marked = doubtful(answered);
   const rows = series.periods.map((one, place) => {
     const half = (series.high[place] - series.low[place]) / 2;
     const cells = [series.value[place], series.low[place], series.high[place]].map((share) => h("td", { class: "number" }, percent(share, half)));
-    return h("tr", {}, h("th", { scope: "row" }, whole(one)), cells, h("td", {}, isClamped(one) ? "clamped" : ""));
+    return h("tr", {}, h("th", { scope: "row" }, whole(one)), cells, marked.length ? h("td", {}, marked.includes(one) ? "too narrow" : "") : null);
   });
-  const head = ["Period", "Share", "Low", "High", "Bins"].map((name) => h("th", { scope: "col" }, name));
+  const head = ["Period", "Share", "Low", "High", ...(marked.length ? ["Interval"] : [])].map((name) => h("th", { scope: "col" }, name));
   at("answers-table").replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
@@ -174,7 +193,7 @@ async function showBins() {
   const all = names.length ? (await ask("series", [["release", chosen.name], ...names.map((name) => ["query", name])])).series : [];
   if (chosen.name !== release || text !== at("bin-search").value.trim()) return;
   at("bins-title").textContent = chosen.kind === "window" ? `Every bin: ${plural(chosen.k, "period")}, oldest first` : "At least so many periods";
-  at("bins-said").textContent = said(found, text);
+  at("bins-said").textContent = `${said(found, text)}${doubtful(chosen).includes(chosen.columns) ? " Bins were clamped in the newest period: its intervals are too narrow." : ""}`;
   at("bin-field").hidden = found.total <= MOST_SMALL;
   renew(at("bins"), ...found.bins.map((bin, place) => small(bin, all[place])));
 }

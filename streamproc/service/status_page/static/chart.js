@@ -46,7 +46,7 @@ function line(series, x, y) {
   return s("path", { class: "line", d: path(series.periods.map((period, place) => [x(period), y(series.value[place])])) });
 }
 
-export function lineChart(series, horizon, width, chosen) {
+export function lineChart(series, horizon, width, chosen, doubtful) {
   const last = series.periods.at(-1);
   const end = reach(horizon, last);
   const height = width < 520 ? 240 : 320;
@@ -77,8 +77,10 @@ export function lineChart(series, horizon, width, chosen) {
     drawing.append(s("text", { class: "tick", x: x(period), y: height - bottom + 20, "text-anchor": "middle" }, whole(period)));
   }
   drawing.append(band(series, x, y), line(series, x, y));
-  if (series.periods.length <= 60)
-    series.periods.forEach((period, place) => drawing.append(s("circle", { class: "dot", cx: x(period), cy: y(series.value[place]), r: 3 })));
+  series.periods.forEach((period, place) => {
+    const marked = doubtful.includes(period);
+    if (marked || series.periods.length <= 60) drawing.append(s("circle", { class: marked ? "dot clamped" : "dot", cx: x(period), cy: y(series.value[place]), r: marked ? 4 : 3 }));
+  });
   const place = Math.max(0, series.periods.indexOf(chosen));
   const [cx, cy] = [x(series.periods[place]), y(series.value[place])];
   drawing.append(

@@ -10,6 +10,7 @@ const PAGE = 24;
 
 let status = null;
 let shown = [];
+let wanted = PAGE; // how many periods the reader wants to see
 let total = 0;
 let walked = null;
 
@@ -21,7 +22,7 @@ export async function showLedger(newest) {
   at("columns-size").textContent = size(bytes);
   if (!at("with-columns").dataset.touched) at("with-columns").checked = bytes <= MANY_BYTES;
   at("verify-button").disabled = status.head === null;
-  const found = await ask("ledger", [["limit", Math.max(PAGE, Math.min(shown.length, 500))]]);
+  const found = await ask("ledger", [["limit", Math.min(wanted, 500)]]);
   [shown, total] = [found.periods, found.total];
   renew(at("chain"), chain());
 }
@@ -59,7 +60,7 @@ async function verify() {
     walked = null;
     const unanswered = error instanceof Unanswered;
     verdict.dataset.state = unanswered ? "unknown" : "bad";
-    verdict.replaceChildren(h("strong", {}, unanswered ? "Not verified. " : "Verification failed. "), `${error.message}${unanswered ? "; what was read so far holds" : ""}.`);
+    verdict.replaceChildren(h("strong", {}, unanswered ? "Not verified. " : "Verification failed. "), `${error.message}.`);
   }
   button.removeAttribute("aria-disabled");
   renew(at("chain"), chain());
@@ -119,7 +120,10 @@ function line(row) {
 }
 
 async function earlier() {
-  const found = await ask("ledger", [["limit", PAGE], ["before", shown.at(-1).period]]);
+  const oldest = shown.at(-1).period;
+  wanted = shown.length + PAGE;
+  const found = await ask("ledger", [["limit", PAGE], ["before", oldest]]);
+  if (shown.at(-1).period !== oldest) return; // a newer table has come meanwhile, with all that is wanted
   shown = [...shown, ...found.periods];
   renew(at("chain"), chain());
 }

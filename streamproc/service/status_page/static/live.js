@@ -1,5 +1,7 @@
 // Listens for news, and goes on trying when the server is away.
 
+import { scattered } from "/static/data.js";
+
 const LONGEST = 10_000;
 
 export class Live {
@@ -28,7 +30,7 @@ export class Live {
     this.source.addEventListener("error", () => {
       this.source.close();
       this.onState("away");
-      this.waiting = setTimeout(() => this.again(), this.pause);
+      this.waiting = setTimeout(() => this.again(), scattered(this.pause));
       this.pause = Math.min(2 * this.pause, LONGEST);
     });
   }

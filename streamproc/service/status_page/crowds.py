@@ -1,0 +1,78 @@
+"""Many readers at once: a few are let in at a time, and what all of them ask for is made once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+
+class Kept:
+    """Answers of the newest version by their question, those asked for last: all pages ask the same at the same time."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._version = -1
+        self._answers: OrderedDict[str, bytes] = OrderedDict()
+
+    def get(self, version: int, question: str) -> bytes | None:
+        """The answer, if it is there and of that version."""
+        if version != self._version or question not in self._answers:
+            return None
+        self._answers.move_to_end(question)
+        return self._answers[question]
+
+    def put(self, version: int, question: str, answer: bytes) -> None:
+        """Keep it, in place of all of an earlier version, and of those not asked for longest."""
+        if version < self._version:
+            return
+        if version > self._version:
+            self._version, self._answers = version, OrderedDict()
+        self._answers[question] = answer
+        while sum(map(len, self._answers.values())) > self._most:
+            self._answers.popitem(last=False)
+
+
+class Shared:
+    """Work under way, by what it is for: whoever wants the same waits for it."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[tuple[int, str], asyncio.Future[bytes]] = {}
+
+    async def once(self, what: tuple[int, str], work: Callable[[], Awaitable[bytes]]) -> bytes:
+        """The result of `work`, or of the same for another; who goes away meanwhile does not end it."""
+        if what not in self._tasks:
+            self._tasks[what] = asyncio.ensure_future(work())
+            self._tasks[what].add_done_callback(lambda task: self._forget(what, task))
+        return await asyncio.shield(self._tasks[what])
+
+    def _forget(self, what: tuple[int, str], task: asyncio.Future[bytes]) -> None:
+        del self._tasks[what]
+        if not task.cancelled():
+            task.exception()  # told to whoever still waits, and else to nobody
+
+
+class Crowded(Exception):
+    """Too many ask at once."""
+
+
+class Turnstile:
+    """Lets a few in at a time and has a few more wait: readers of a public page must not hold up the study."""
+
+    def __init__(self, inside: int, waiting: int) -> None:
+        self._places = asyncio.Semaphore(inside)
+        self._most = inside + waiting
+        self._there = 0
+
+    @asynccontextmanager
+    async def enter(self) -> AsyncIterator[None]:
+        """Wait for a place; Crowded if too many do already."""
+        if self._there >= self._most:
+            raise Crowded
+        self._there += 1
+        try:
+            async with self._places:
+                yield
+        finally:
+            self._there -= 1

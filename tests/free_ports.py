@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import tempfile
 from pathlib import Path
 from random import SystemRandom
+
+from streamproc.ports.locks import FileLock
 
 LEAST, MOST = 10_000, 65_535
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -13,32 +17,40 @@ USUAL = "32768 65535"
 """Where it does not say so, it takes none below these."""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that are free, and that the system gives to nobody by itself.
+CLAIMS = Path(tempfile.gettempdir()) / f"streamproc-test-ports-{os.getuid()}"
+"""A file per port, locked by the process that was given it."""
 
-    One of its own range may be somebody else's by the time the server listens, or while it is away: every test beside this
-    one, and every client that knocks, is given ports of that range.
+_claimed: list[FileLock] = []
+"""Held as long as this process lives."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free, that the system gives to nobody by itself, and this to nobody else while the process lives.
+
+    One of the system's own range may be somebody else's by the time the server listens, or while it is away: every test
+    beside this one, and every client that knocks, is given ports of that range.
     """
+    CLAIMS.mkdir(mode=0o700, exist_ok=True)
     first, last = map(int, (RANGE.read_text() if RANGE.exists() else USUAL).split())
     named = [port for port in range(LEAST, MOST + 1) if not first <= port <= last]
-    sockets: list[socket.socket] = []
-    try:
-        for port in [*SystemRandom().sample(named, len(named)), *[0] * count]:
-            if len(sockets) == count:
-                break
-            sockets += _bound(port)
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    given: list[int] = []
+    for port in [*SystemRandom().sample(named, len(named)), *[0] * count]:
+        if len(given) == count:
+            break
+        given += _claim(port)
+    return given
 
 
-def _bound(port: int) -> list[socket.socket]:
-    """One that has the port; none if somebody else has."""
-    bound = socket.socket()
-    try:
-        bound.bind(("127.0.0.1", port))
-    except OSError:
-        bound.close()
-        return []
-    return [bound]
+def _claim(port: int) -> list[int]:
+    """The port, for port 0 one of the system's; none if somebody else has it."""
+    with socket.socket() as trial:
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError:
+            return []
+        bound: int = trial.getsockname()[1]
+        lock = FileLock.take(CLAIMS / f"{bound}.lock")
+        if lock is None:
+            return []
+        _claimed.append(lock)
+        return [bound]

@@ -93,7 +93,8 @@ def test_rejects_are_counted_by_reason_from_the_first(prometheus: Prometheus) ->
 
 def test_every_target_is_up_and_only_the_operators_job_has_what_is_private(prometheus: Prometheus) -> None:
     prometheus.wait_for("count(up == 1) == 3")
-    # Not a query that finds nothing: so does one that is not answered.
+    prometheus.wait_for('streamproc_periods_released{job="streamproc-public", study="poverty"}')
+    # Not a query that finds nothing: so does one that is not answered. Of a job without any series all would be absent.
     prometheus.wait_for('absent({job="streamproc-public", __name__=~"streamproc_(reports|rejects|lag|people|state).*"})')
     prometheus.wait_for('{job="streamproc-operator", __name__="streamproc_people", role="gatherer", study="poverty"}')
 

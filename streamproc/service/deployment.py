@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from streamproc.ports.control import ControlFollower
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.files import read_study
-from streamproc.ports.log import Log, NotAllowed
+from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.reading import everything
 from streamproc.ports.roster import NoRoster, read_roster
 from streamproc.privacy.entropy import Entropy
@@ -147,6 +147,8 @@ class Deployment:
             return
         if self.topics.reports not in await log.topics():
             raise Refused(f"topic {self.topics.reports}: is gone though the study has begun; was the study purged?")
+        with suppress(NotAllowed):  # a reporter may not see it
+            await self.check_control(log)
         try:
             begun = decode_ledger(first.value)
             mark = await self.fingerprint(log)
@@ -160,6 +162,17 @@ class Deployment:
             raise
         if isinstance(begun, StudyRecord) and begun.fingerprint != mark:
             raise Refused(f"study {self.study.name}: its ledger was begun with other values; a study cannot change")
+
+    async def check_control(self, log: Log) -> None:
+        """Refuse a study that has begun and has lost its control topic: one made anew would hold another key, and no cut."""
+        try:
+            # Not looked for among all topics: a broker leaves out those that we may not see.
+            await log.start_offset(self.topics.control, 0)
+        except NoSuchTopic:
+            raise Refused(
+                f"topic {self.topics.control}: is gone though the study has begun; without its key and its cuts the study "
+                "cannot go on"
+            ) from None
 
     async def fingerprint(self, log: Log) -> bytes:
         """Of the study as it is here; the key of its roster's digest is in the control topic."""

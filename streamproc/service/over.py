@@ -21,14 +21,18 @@ async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
         await public.catch_up_ledger()
     finally:
         await public.close()
+    over = public.period >= deployment.study.horizon
+    if public.ledger is not None and not over:
+        await deployment.check_control(log)
     await check_same(deployment, log, public, insecure=deployment.seed is not None if draws else None)
-    return public.period >= deployment.study.horizon
+    return over
 
 
 async def check_same(deployment: Deployment, log: Log, public: PublicStudy, insecure: bool | None = None) -> None:
     """Refuse another study of the same name.
 
-    Without the control topic, which holds the key of the roster's digest, one with a roster cannot be told from another.
+    Without the control topic, which holds the key of the roster's digest, one with a roster cannot be told from another: so
+    it is once the study was purged.
     """
     if public.ledger is None:
         return

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "streamproc.panel.panel.Panel.from_pandas": "is panel_from_pandas",
     "streamproc.ports.embedded.store.read": "rows of our own SQLite file; their values go to the decoders",
     "streamproc.ports.files.reading": "opens a file",
+    "streamproc.ports.kafka.looks.read_look": "an answer that aiokafka has decoded",
     "streamproc.ports.kafka.requests.Uuid.decode": "a part of a protocol that aiokafka speaks",
 }
 """What the pattern finds that needs no target of its own, and why."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import tempfile
 from pathlib import Path
 from random import SystemRandom
-
-from streamproc.ports.locks import FileLock
 
 LEAST, MOST = 10_000, 65_535
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -16,12 +15,11 @@ RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL = "32768 65535"
 """Where it does not say so, it takes none below these."""
 
-
 CLAIMS = Path(tempfile.gettempdir()) / f"streamproc-test-ports-{os.getuid()}"
 """A file per port, locked by the process that was given it."""
 
-_claimed: list[FileLock] = []
-"""Held as long as this process lives."""
+_claimed: list[int] = []
+"""Files that are locked as long as this process lives."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -49,8 +47,11 @@ def _claim(port: int) -> list[int]:
         except OSError:
             return []
         bound: int = trial.getsockname()[1]
-        lock = FileLock.take(CLAIMS / f"{bound}.lock")
-        if lock is None:
+        file = os.open(CLAIMS / f"{bound}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
             return []
-        _claimed.append(lock)
+        _claimed.append(file)
         return [bound]

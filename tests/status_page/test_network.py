@@ -64,7 +64,13 @@ def with_trouble(browser: Chromium, address: str, handle: Callable[[Route], None
 @pytest.mark.parametrize("part", PARTS)
 def test_a_page_of_which_a_part_did_not_come_is_loaded_again(half_way: ShownStudy, browser: Chromium, part: str) -> None:
     visit = with_trouble(browser, f"**/static/{part}", at_first(1, lost)).go(half_way.url)
-    visit.until(lambda: sum(url.endswith(f"/static/{part}") for url in visit.requests) > 1)
+    page, asset = f"{half_way.url}/", f"{half_way.url}/static/{part}"
+
+    def is_asked_for_by_the_second_page() -> bool:
+        first = visit.requests.index(page) + 1
+        return page in visit.requests[first:] and asset in visit.requests[visit.requests.index(page, first) :]
+
+    visit.until(is_asked_for_by_the_second_page)
     visit.wait('html[data-shown="3"]')
     assert visit.ask("getComputedStyle(document.querySelector('.verdict')).borderRadius") == "8px"
     assert visit.ask("!document.getElementById('theme').hidden")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.ports.connect import connect
-from streamproc.ports.log import LogUnavailable, OutcomeUnknown, TopicSettings
+from streamproc.ports.log import Log, LogUnavailable, OutcomeUnknown, TopicSettings
 from streamproc.service.reporter import Reporter
 from tests.broker import missing_programs
 from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster, Node
@@ -116,10 +116,18 @@ def test_a_topic_that_was_created_is_there_whichever_broker_is_asked(cluster: Ka
     asyncio.run(create_and_ask())
 
 
+async def append_at_last(log: Log, topic: str, value: bytes) -> int:
+    """Where it stands; tried again, since whoever begins may ask the one who sleeps first, and once more."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(LogUnavailable, OutcomeUnknown):
+                return int(await log.append(topic, 0, value))
+
+
 def test_a_leader_that_was_replaced_while_it_slept_is_not_believed(cluster: KafkaCluster) -> None:
     """It wakes up and answers as of before: a cut at that end would leave out what others have acknowledged since."""
 
-    async def ends() -> set[int]:
+    async def ends() -> tuple[set[int], int]:
         async with connect(cluster.url, timeout=60.0) as log, connect(cluster.url) as another:
             topic = f"t-{uuid.uuid4().hex[:8]}"
             await log.create_topic(topic, SAFE)
@@ -128,14 +136,15 @@ def test_a_leader_that_was_replaced_while_it_slept_is_not_believed(cluster: Kafk
             sleeper.freeze()
             cluster.leader_of(topic, but=sleeper)
             # Its producer is new, and does not wait for who leads no more.
-            await another.append(topic, 0, b"meanwhile")
+            appended = await append_at_last(another, topic, b"meanwhile")
             asking = [asyncio.ensure_future(log.end_offset(topic, 0)) for _ in range(30)]
             # Some of them ask the sleeper, who has the question when it wakes up.
             await asyncio.sleep(0.5)
             sleeper.thaw()
-            return set(await asyncio.gather(*asking))
+            return set(await asyncio.gather(*asking)), appended
 
-    assert asyncio.run(ends()) == {2}
+    found, appended = asyncio.run(ends())
+    assert min(found) > appended
 
 
 class Study:

@@ -5,10 +5,35 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamproc.cli import app
+from tests.bad_input import PANEL_STUDY
+
+PLANNED = """
+[study]
+name = "poverty"
+alphabet = ["0", "1"]
+horizon = 12
+
+[population]
+size = 23374
+
+[privacy]
+rho = 0.005
+
+[[release]]
+name = "quarterly"
+kind = "window"
+k = 3
+
+[[release]]
+name = "months-poor"
+kind = "cumulative"
+"""
 
 
 @dataclass(frozen=True)
@@ -34,5 +59,35 @@ def streamproc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         code = ended.value.code
         assert code is None or isinstance(code, int)
         return Ended(code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def small_study(tmp_path: Path) -> Path:
+    """The file of a study that has not begun."""
+    path = tmp_path / "study.toml"
+    path.write_text(PANEL_STUDY)
+    return path
+
+
+@pytest.fixture
+def plan_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a study to plan in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(PLANNED)
+    return tmp_path
+
+
+@pytest.fixture
+def plan(plan_folder: Path, streamproc: Command) -> Any:
+    """Run `streamproc plan STUDY ...`, with one part of the study replaced: its exit code, output and complaint."""
+
+    def run(*arguments: str, change: tuple[str, str] | None = None, study: str = "study.toml") -> tuple[int, str, str]:
+        if change is not None:
+            assert change[0] in PLANNED
+            (plan_folder / "study.toml").write_text(PLANNED.replace(*change))
+        ended = streamproc("plan", study, *arguments)
+        return ended.code, ended.out, ended.complaint
 
     return run

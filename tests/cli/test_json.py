@@ -9,24 +9,16 @@ from pathlib import Path
 import pytest
 
 from streamproc.privacy.quantities import Period
-from tests.bad_input import PANEL_STUDY
 from tests.cli.conftest import Command, Ended
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    path = tmp_path / "study.toml"
-    path.write_text(PANEL_STUDY)
-    return path
-
-
-def test_status_of_a_study_that_has_not_begun(streamproc: Command, study: Path) -> None:
-    ended = streamproc("status", study, "--json")
+def test_status_of_a_study_that_has_not_begun(streamproc: Command, small_study: Path) -> None:
+    ended = streamproc("status", small_study, "--json")
     assert (ended.code, json.loads(ended.out)["released"], ended.complaint) == (0, 0, "")
-    assert streamproc("status", study).complaint == "embedded:small: holds no ledger of small yet\n"
+    assert streamproc("status", small_study).complaint == "embedded:small: holds no ledger of small yet\n"
 
 
-def test_watch_while_it_waits(streamproc: Command, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_while_it_waits(streamproc: Command, small_study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing_yet(
         *asked: object, waits: Callable[[Mapping[str, Period]], None] | None, **named: object
     ) -> AsyncIterator[object]:
@@ -37,5 +29,5 @@ def test_watch_while_it_waits(streamproc: Command, study: Path, monkeypatch: pyt
             yield column
 
     monkeypatch.setattr("streamproc.cli.watch.subscribe", nothing_yet)
-    assert streamproc("watch", study, "--json") == Ended(0, "", "")
-    assert streamproc("watch", study).complaint == "embedded:small: waiting for period 2 of pairs; Ctrl-C ends\n"
+    assert streamproc("watch", small_study, "--json") == Ended(0, "", "")
+    assert streamproc("watch", small_study).complaint == "embedded:small: waiting for period 2 of pairs; Ctrl-C ends\n"

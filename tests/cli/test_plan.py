@@ -1,4 +1,4 @@
-"""`streamproc plan`, as a steward and a script meet it: exit codes, standard output, JSON and pictures."""
+"""`streamproc plan`, as a steward and a script meet it: exit codes, standard output and JSON."""
 
 from __future__ import annotations
 
@@ -11,61 +11,9 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli import app
-from streamproc.cli import plan as plan_module
 from streamproc.cli.plan_table import _error_cells
 from streamproc.planning import ExpectedError, QueryPlan
 from streamproc.privacy.quantities import Period
-
-STUDY = """
-[study]
-name = "poverty"
-alphabet = ["0", "1"]
-horizon = 12
-
-[population]
-size = 23374
-
-[privacy]
-rho = 0.005
-
-[[release]]
-name = "quarterly"
-kind = "window"
-k = 3
-
-[[release]]
-name = "months-poor"
-kind = "cumulative"
-"""
-
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with the study in it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "study.toml").write_text(STUDY)
-    return tmp_path
-
-
-@pytest.fixture
-def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run `streamproc plan STUDY ...`, with one part of the study replaced: its exit code, output and complaint."""
-
-    def run(*arguments: str, change: tuple[str, str] | None = None, study: str = "study.toml") -> tuple[int, str, str]:
-        if change is not None:
-            assert change[0] in STUDY
-            (folder / "study.toml").write_text(STUDY.replace(*change))
-        monkeypatch.setattr(sys, "argv", ["streamproc", "plan", study, *arguments])
-        with pytest.raises(SystemExit) as ended:
-            app.main()
-        code = ended.value.code
-        assert code is None or isinstance(code, int)
-        return code or 0, *capsys.readouterr()
-
-    return run
 
 
 def test_the_output_starts_with_what_is_promised(plan: Any) -> None:
@@ -108,9 +56,13 @@ def test_every_table_of_numbers_names_the_adjacency(plan: Any) -> None:
     assert all("replace-one" in block for block in blocks)
 
 
-def test_a_pipe_gets_at_most_100_columns_and_no_colours(folder: Path) -> None:
+def test_a_pipe_gets_at_most_100_columns_and_no_colours(plan_folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "streamproc", "plan", "study.toml"], cwd=folder, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "streamproc", "plan", "study.toml"],
+        cwd=plan_folder,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert max(map(len, done.stdout.splitlines())) <= 100
@@ -211,18 +163,18 @@ def test_a_study_without_a_size_is_planned_for_an_assumed_number_of_people(plan:
     assert any("population.size" in note["message"] for note in document["notes"])
 
 
-def test_without_a_size_the_ids_in_the_roster_are_counted(plan: Any, folder: Path) -> None:
-    (folder / "people.txt").write_bytes(b"anna\n\n  \r\nbert\r\ncarl")
+def test_without_a_size_the_ids_in_the_roster_are_counted(plan: Any, plan_folder: Path) -> None:
+    (plan_folder / "people.txt").write_bytes(b"anna\n\n  \r\nbert\r\ncarl")
 
     document = json.loads(plan("--json", change=("size = 23374", 'roster = "people.txt"'))[1])
 
     assert document["n"] == 3
 
 
-def test_the_roster_is_sought_beside_the_study_file(plan: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "people.txt").write_text("anna\nbert\n")
-    (folder / "elsewhere").mkdir()
-    monkeypatch.chdir(folder / "elsewhere")
+def test_the_roster_is_sought_beside_the_study_file(plan: Any, plan_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (plan_folder / "people.txt").write_text("anna\nbert\n")
+    (plan_folder / "elsewhere").mkdir()
+    monkeypatch.chdir(plan_folder / "elsewhere")
 
     with_roster = ("size = 23374", 'roster = "people.txt"')
 
@@ -241,8 +193,10 @@ def test_a_roster_that_cannot_be_read_leaves_the_size(plan: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "named"), [(b"\n", "no id"), (b"anna\nbert\nanna\n", "line 3"), (b"anna\nc\xffarl\n", "UTF-8")]
 )
-def test_a_roster_that_a_study_could_not_start_with_is_refused(plan: Any, folder: Path, content: bytes, named: str) -> None:
-    (folder / "people.txt").write_bytes(content)
+def test_a_roster_that_a_study_could_not_start_with_is_refused(
+    plan: Any, plan_folder: Path, content: bytes, named: str
+) -> None:
+    (plan_folder / "people.txt").write_bytes(content)
 
     code, _, complaint = plan(change=("size = 23374", 'roster = "people.txt"'))
 
@@ -268,63 +222,6 @@ def test_a_mistake_is_one_line_and_exit_2(
 
     assert (code, complaint.count("\n")) == (2, 1)
     assert named in complaint
-
-
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [
-        ("nowhere/plan.png", "No such file or directory"),
-        ("study.toml/plan.png", "Not a directory"),
-        ("folder.png", "it is a folder"),
-    ],
-)
-def test_a_plot_that_cannot_be_written_is_refused_before_anything_is_computed(
-    plan: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, path: str, why: str
-) -> None:
-    (folder / "folder.png").mkdir()
-    monkeypatch.setattr(plan_module, "plan_study", None)
-
-    assert plan("--plot", path) == (2, "", f"streamproc: --plot: {path} cannot be written: {why}\n")
-
-
-def test_a_machine_without_matplotlib_is_told_how_to_get_it(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-
-    code, out, complaint = plan("--plot", "plan.png")
-
-    assert (code, out) == (2, "")
-    assert "pip install streamproc[plot]" in complaint
-
-
-def test_a_plan_without_a_plot_does_not_load_matplotlib(folder: Path) -> None:
-    script = (
-        "import sys; from streamproc.cli.app import streamproc as s; s.main(['plan', 'study.toml'], standalone_mode=False); "
-        "sys.exit('matplotlib' in sys.modules)"
-    )
-
-    assert subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, check=False).returncode == 0
-
-
-@pytest.mark.parametrize(("name", "magic"), [("plan.png", PNG), ("plan.SVG", b"<?xml"), ("plan.pdf", b"%PDF")])
-def test_a_plot_is_a_picture_of_the_named_kind(plan: Any, folder: Path, name: str, magic: bytes) -> None:
-    code, out, complaint = plan("--plot", name)
-
-    assert (code, complaint) == (0, "")
-    assert out.endswith(f"Plot: {name}\n")
-    assert (folder / name).read_bytes().startswith(magic)
-
-
-def test_a_plot_is_not_blank_and_leaves_json_alone(plan: Any, folder: Path) -> None:
-    from matplotlib.image import imread
-
-    # A dollar sign would be taken for mathematics, and the letter is in no font that comes with matplotlib.
-    code, out, complaint = plan("--json", "--plot", "plan.png", change=('["0", "1"]', '["$a", "b$ \\u4e00"]'))
-
-    assert (code, complaint) == (0, "")
-    assert json.loads(out)["study"] == "poverty"
-    picture = imread(folder / "plan.png")
-    assert picture.shape[1] == 1800
-    assert (picture[..., :3].min(axis=2) < 0.5).mean() > 0.005
 
 
 def test_a_long_study_is_planned_without_comparing_counters(plan: Any) -> None:

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.bad_input import PANEL_STUDY
 from tests.cli.conftest import Command, Ended
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    path = tmp_path / "study.toml"
-    path.write_text(PANEL_STUDY)
-    return path
-
-
-def test_where_there_is_nothing_to_restore_no_folder_is_made(streamproc: Command, study: Path) -> None:
+def test_where_there_is_nothing_to_restore_no_folder_is_made(streamproc: Command, small_study: Path) -> None:
     why = "streamproc: study small: has no ledger, so there is nothing to restore\n"
-    assert streamproc("restore", study) == Ended(3, "", why)
-    assert not (study.parent / "small.state").exists()
+    assert streamproc("restore", small_study) == Ended(3, "", why)
+    assert not (small_study.parent / "small.state").exists()
 
 
-def test_a_state_that_is_there_is_refused_before_the_broker_is_asked(streamproc: Command, study: Path) -> None:
-    state = study.parent / "small.state"
+def test_a_state_that_is_there_is_refused_before_the_broker_is_asked(streamproc: Command, small_study: Path) -> None:
+    state = small_study.parent / "small.state"
     state.mkdir(mode=0o700)
     (state / "synthesizer.state").write_bytes(b"whatever it is")
-    refused = streamproc("restore", study, "--broker", "kafka://127.0.0.1:1")
+    refused = streamproc("restore", small_study, "--broker", "kafka://127.0.0.1:1")
     assert refused.code == 3
     assert "holds a state already" in refused.complaint
     assert [path.name for path in state.iterdir()] == ["synthesizer.state"]
 
 
-def test_a_file_in_place_of_the_folder_is_left_alone(streamproc: Command, study: Path) -> None:
-    state = study.parent / "small.state"
+def test_a_file_in_place_of_the_folder_is_left_alone(streamproc: Command, small_study: Path) -> None:
+    state = small_study.parent / "small.state"
     state.write_text("mine")
-    assert streamproc("restore", study).code == 3  # as there is no ledger
+    assert streamproc("restore", small_study).code == 3  # as there is no ledger
     assert state.read_text() == "mine"

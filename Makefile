@@ -104,8 +104,11 @@ clean: ## remove everything that can be made again
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Everything in the lock, the build backend too, is checked against its hash; so the project itself needs no isolated build.
+# The lock is complete, which is checked at the end: pip is to choose nothing. Asked to, it takes the newest release of what is
+# needed with an extra (coverage[toml]) whatever the lock says, and refuses that for want of a hash.
 .venv/installed: .venv/locked pyproject.toml
 	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@said=$$($(PY) -m pip check) || { echo "$$said" >&2; exit 1; }
 	@touch $@
 
 .venv/locked: requirements-dev.lock
@@ -116,5 +119,5 @@ clean: ## remove everything that can be made again
 	if ! $$python -c 'import ensurepip, venv' >/dev/null 2>&1; then echo "$$python has no venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; fi; \
 	echo "Installing locked dependencies into .venv with $$($$python --version); about a minute."; \
 	$$python -m venv --clear .venv
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement requirements-dev.lock
 	@touch $@

@@ -10,13 +10,15 @@ itself is a failure there too: its marks cannot be read, and whatever it might l
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from streamproc.service.logs import LIBRARIES
 from tests.broker.fixture import kafka_broker  # noqa: F401
 from tests.sharing import SharedServers, longest_first
 
@@ -35,6 +37,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("kafka") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
     longest_first(items)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A command that runs within a test sends log lines to a standard error that is gone when the test is over."""
+    ours, loggers = logging.getLogger("streamproc"), [logging.getLogger(name) for name in ("streamproc", *LIBRARIES)]
+    handlers, propagate, levels = ours.handlers[:], ours.propagate, [logger.level for logger in loggers]
+    yield
+    ours.handlers[:], ours.propagate = handlers, propagate
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 log = logging.getLogger("streamproc")
 """`log.info("what happened", extra={"fields": {...}})`: fields are public or operational numbers."""
 
+LIBRARIES = ("aiokafka", "aiohttp", "asyncio", "kafka")
+"""Whose log lines could carry a record's key."""
+
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -28,13 +31,13 @@ def _when(record: logging.LogRecord) -> str:
 
 
 def set_up_logs(*, as_json: bool, level: str = "INFO") -> None:
-    """Send our log lines to standard error. Libraries stay silent below errors: their lines could carry a record's key."""
+    """Send our log lines to standard error. Libraries stay silent below critical errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if as_json else _Plain())
     log.handlers[:] = [handler]
     log.setLevel(level)
     log.propagate = False
-    for library in ("aiokafka", "aiohttp", "asyncio", "kafka"):
+    for library in LIBRARIES:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from streamproc import AtLeast, Panel, count_of, load_panel
-from streamproc.service.logs import log
 from tests.cli.conftest import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
@@ -27,9 +26,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def analysed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamproc: Command) -> dict[str, Any]:
     """What an analyst has after following the page, beside a study that is over."""
-    before = log.handlers[:], log.level, log.propagate
     streamproc("demo", "--people", 300, "--out", tmp_path / "demo", "--seed", 7)
-    log.handlers[:], log.level, log.propagate = before
     shutil.copy(tmp_path / "demo" / "study.toml", tmp_path / "demo" / "poverty.toml")
     monkeypatch.chdir(tmp_path / "demo")
     for line in "".join(blocks("sh")).splitlines():

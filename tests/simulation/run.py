@@ -150,16 +150,14 @@ class _Ear(logging.Handler):
 def listening(journal: Journal) -> Iterator[None]:
     """Hear every log line, and let nobody else."""
     log, ear = logging.getLogger("streamproc"), _Ear(journal)
-    before = log.level, log.propagate
-    log.addHandler(ear)
+    before = log.handlers[:], log.level, log.propagate
+    log.handlers[:], log.propagate = [ear], False
     log.setLevel(logging.DEBUG)
-    log.propagate = False
     try:
         yield
     finally:
-        log.removeHandler(ear)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+        log.handlers[:], log.propagate = before[0], before[2]
+        log.setLevel(before[1])
 
 
 @contextmanager

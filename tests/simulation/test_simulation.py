@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from streamproc.actor import schedule
 from streamproc.ports.log import Log
 from streamproc.privacy.quantities import Period
+from streamproc.service.logs import log, set_up_logs
 from streamproc.study import Study
 from streamproc.wire.control import Cut
 from streamproc.wire.topics import Topics
@@ -92,6 +94,18 @@ def test_another_process_runs_a_seed_in_the_same_way() -> None:
     python = [sys.executable, "-c", program]
     done = subprocess.run(python, cwd=root, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == list(run_seed(7, trace=True).trace)
+
+
+def test_who_listened_before_a_run_hears_nothing_of_it_and_cannot_disturb_it(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = run_seed(7, trace=True)
+    before = io.StringIO()
+    set_up_logs(as_json=False)
+    log.handlers[0].setStream(before)  # type: ignore[attr-defined]
+    assert run_seed(7, trace=True) == alone
+    assert before.getvalue() == ""
+    before.close()
+    assert run_seed(7, trace=True) == alone
+    assert capsys.readouterr().err == ""
 
 
 def test_a_schedule_that_leaves_out_what_was_acknowledged_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

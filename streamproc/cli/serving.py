@@ -150,13 +150,15 @@ def _page(deployment: Deployment, health: Health) -> StatusPage:
     """What the public listener shows."""
     from streamproc.service.status_page import StatusPage
 
-    def show_counts(shown: Shown) -> None:
-        """Also those of a study that was over before this process started, and whose synthesizer may be elsewhere."""
+    def show(shown: Shown) -> None:
+        """Also what was released before this process started, whose synthesizer may be elsewhere or may refuse to go on."""
+        if shown.following and shown.problem is None:
+            health.recorded(shown.ledger)
         for history in shown.histories.values():
             if history.counts:
                 health.public.show_counts(history.contract, history.counts[-1])
 
-    return StatusPage(replace(deployment.study, broker=deployment.broker), show_counts)
+    return StatusPage(replace(deployment.study, broker=deployment.broker), show)
 
 
 async def _knock(deployment: Deployment) -> None:

@@ -47,7 +47,8 @@ class Health:
         self.operator.show_study(self._study.horizon, lambda: self.ready)
         self._since = time.monotonic()
         """When the synthesizer last looked for tallies, or released a period."""
-        self.recorded(None)
+        self._recorded: Period | None = None
+        """How far the ledger reaches that is shown; None before any was read."""
 
     @property
     def ready(self) -> bool:
@@ -74,8 +75,15 @@ class Health:
         self.well(LEDGER)
 
     def recorded(self, ledger: VerifiedLedger | None) -> None:
-        """This is the public ledger now; None before the study began."""
+        """This is the public ledger, read to its end; None before the study began.
+
+        Whoever reads it may say so, in any order: what was shown does not go back.
+        """
         last = ledger.periods[-1] if ledger is not None and ledger.periods else None
+        released = last.period if last else Period(0)
+        if self._recorded is not None and released <= self._recorded:
+            return
+        self._recorded = released
         clamped = Counter[str]()
         for record in ledger.periods if ledger is not None else ():
             clamped.update({name: release.clamped for name, release in record.releases.items()})
@@ -84,12 +92,9 @@ class Health:
             for name, rho in release_budgets(self._study).items()
         }
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
-        released = last.period if last else 0
         self.public.show_spending(released, epsilon, spending)
-        # Before it is known what is released, nothing is overdue.
-        waits = ledger is not None and released < self._study.horizon
-        schedule = self._study.schedule
-        self.operator.show_due(schedule.cut_of(released + 1) if schedule is not None and waits else None)
+        schedule, over = self._study.schedule, released == self._study.horizon
+        self.operator.show_due(None if schedule is None or over else schedule.cut_of(released + 1))
 
     # the synthesizer's observer
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streamproc.privacy.quantities import Epsilon, IntArray, Rho
@@ -31,6 +31,22 @@ class Spending:
     spent: Rho
     clamped: int
     """Counts ever moved by clamping."""
+
+
+class _OnceKnown(Collector):
+    """A gauge that is not there until it has a value: any other would be taken for one."""
+
+    def __init__(self, name: str, meaning: str, registry: CollectorRegistry) -> None:
+        self._name, self._meaning = name, meaning
+        self._value: float | None = None
+        registry.register(self)
+
+    def set(self, value: float) -> None:
+        self._value = value
+
+    def collect(self) -> Iterator[Metric]:
+        if self._value is not None:
+            yield GaugeMetricFamily(self._name, self._meaning, self._value)
 
 
 class _ClampedBins(Collector):
@@ -55,8 +71,8 @@ class PublicMetrics:
         registry = self.registry
         self._budget = Gauge("streamproc_budget_rho", "Budget in zCDP", ["release"], registry=registry)
         self._spent = Gauge("streamproc_budget_spent_rho", "Spent so far in zCDP", ["release"], registry=registry)
-        self._epsilon = Gauge("streamproc_epsilon_spent", "Spent so far as epsilon at the study's delta", registry=registry)
-        self._periods = Gauge("streamproc_periods_released", "Last period released", registry=registry)
+        self._epsilon = _OnceKnown("streamproc_epsilon_spent", "Spent so far as epsilon at the study's delta", registry)
+        self._periods = _OnceKnown("streamproc_periods_released", "Last period released", registry)
         self._bins = Gauge("streamproc_bin_rows", "Released count, padding included", ["release", "bin"], registry=registry)
         self._padding = Gauge("streamproc_padding_rows", "Padding in that bin", ["release", "bin"], registry=registry)
         self._headroom = Gauge("streamproc_padding_headroom_rows", "The smallest bin", ["release"], registry=registry)
@@ -106,10 +122,10 @@ class OperatorMetrics:
         self.troubles = Counter("streamproc_troubles", "Times the broker was away or an outcome unknown", registry=registry)
         self._ready = Gauge("streamproc_ready", "1 if the process does its work, as /readyz says", registry=registry)
         self._horizon = Gauge("streamproc_horizon_periods", "Periods the study has in all", registry=registry)
-        self._due = Gauge(
+        self._due = _OnceKnown(
             "streamproc_next_release_timestamp_seconds",
             "When the schedule closes the first period that is not released; +Inf without a schedule, and after the last",
-            registry=registry,
+            registry,
         )
         ProcessCollector(registry=registry)
 

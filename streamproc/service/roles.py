@@ -135,15 +135,13 @@ async def _follow_ledger(deployment: Deployment, log: Log, health: Health) -> No
     """Show what the ledger says; returns when period `T` is released."""
 
     async def follow() -> None:
-        public, shown = PublicStudy(log, deployment.study), None
+        public = PublicStudy(log, deployment.study)
         try:
             # What a long ledger said at its beginning was true once: nothing shown goes back to it.
             await public.catch_up_ledger()
             while True:
                 health.followed()
-                if public.ledger is not shown:
-                    shown = public.ledger
-                    health.recorded(shown)
+                health.recorded(public.ledger)
                 if public.period >= deployment.study.horizon:
                     return
                 await public.poll_ledger(timeout=0.5)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 
 from tests.stream.conftest import NewPlace
 from tests.stream.places import random_symbols
-from tests.stream.test_listeners import LAST_BIN, Listeners, ask, names, samples, samples_when
+from tests.stream.test_listeners import LAST_BIN, Listeners, ask, check_public, names, samples, samples_when, two_are_released
 
 OVER = "the last period is released; the study is over"
 
@@ -33,6 +34,24 @@ def test_a_role_that_refuses_stays_to_say_so_and_can_be_restored_in_place(new_pl
     assert ended.code == 3
     assert "restore" in ended.complaint.splitlines()[-1]
     place.start("synthesize").says("going on after what is released")
+
+
+def test_a_role_that_refuses_before_it_starts_shows_what_is_spent_and_what_is_due(new_place: NewPlace) -> None:
+    place = new_place("embedded")
+    panel = place.write_panel(random_symbols("01", 200, 4, seed=6))
+    roles = place.start("run")
+    place.do("send", panel, "--through", 2, "--close")
+    place.do("close", "--period", 2, "--wait")
+    assert roles.stop().code == 0
+    place.file.write_text(place.file.read_text() + '\n[schedule]\nstart = 2001-01-01T00:00:00Z\nevery = "month"\n')
+
+    refusing = place.start("synthesize", "--stay", *Listeners.ARGUMENTS)
+    refusing.says("--catch-up")
+    listeners = Listeners(refusing)
+    check_public(place, samples_when(listeners.public, two_are_released), released=2)
+    april = datetime(2001, 4, 1, tzinfo=UTC).timestamp()
+    assert samples(listeners.operator)["streamproc_next_release_timestamp_seconds", ()] == april
+    assert refusing.stop().code == 3
 
 
 def test_a_study_that_is_over_is_still_shown(new_place: NewPlace) -> None:

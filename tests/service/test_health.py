@@ -73,7 +73,7 @@ def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path:
             fault.away = away
             await asyncio.sleep(60.0)
         gathering.cancel()
-        assert health.released_so_far == [0, 2, 2]
+        assert set(health.released_so_far) == {2}
 
     in_virtual_time(story())
 

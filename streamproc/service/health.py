@@ -44,7 +44,7 @@ class Health:
         self._rejecting: set[tuple[int, Reason]] = set()
         """Partitions where, and reasons why, reports were rejected: each is said once."""
         self._study = deployment.study
-        self.operator.show_study(self._study.horizon, lambda: self.ready)
+        self.operator.show_study(self._study.horizon, self._study.broker.partitions, lambda: self.ready)
         self._since = time.monotonic()
         """When the synthesizer last looked for tallies, or released a period."""
         self._recorded: Period | None = None

@@ -107,6 +107,7 @@ class OperatorMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         registry = self.registry
+        self.gathering = Gauge("streamproc_gathering", "1 while this process gathers it", ["partition"], registry=registry)
         self.reports = Counter("streamproc_reports", "Records read from the reports topic", ["partition"], registry=registry)
         self.rejects = Counter("streamproc_rejects", "Reports rejected", ["partition", "reason"], registry=registry)
         self.lag = Gauge("streamproc_lag_records", "Records not read yet", ["partition"], registry=registry)
@@ -122,6 +123,7 @@ class OperatorMetrics:
         self.troubles = Counter("streamproc_troubles", "Times the broker was away or an outcome unknown", registry=registry)
         self._ready = Gauge("streamproc_ready", "1 if the process does its work, as /readyz says", registry=registry)
         self._horizon = Gauge("streamproc_horizon_periods", "Periods the study has in all", registry=registry)
+        self._partitions = Gauge("streamproc_partitions", "Partitions the study has in all", registry=registry)
         self._due = _OnceKnown(
             "streamproc_next_release_timestamp_seconds",
             "When the schedule closes the first period that is not released; +Inf without a schedule, and after the last",
@@ -129,9 +131,10 @@ class OperatorMetrics:
         )
         ProcessCollector(registry=registry)
 
-    def show_study(self, horizon: int, ready: Callable[[], bool]) -> None:
+    def show_study(self, horizon: int, partitions: int, ready: Callable[[], bool]) -> None:
         """What does not change, and whom to ask whether the process is ready."""
         self._horizon.set(horizon)
+        self._partitions.set(partitions)
         self._ready.set_function(lambda: float(ready()))
 
     def show_due(self, cut: datetime | None) -> None:
@@ -140,13 +143,14 @@ class OperatorMetrics:
 
     def begin(self, partition: int) -> None:
         """Count from zero for a partition gathered here from now on: Prometheus sees no rise in a counter's first value."""
+        self.gathering.labels(partition).set(1)
         self.reports.labels(partition)
         for reason in Reason:
             self.rejects.labels(partition, reason.value)
 
     def forget(self, partition: int) -> None:
         """Show no more what was true of a partition that is not gathered here any more; what was counted stays."""
-        shown = ((self.lag, partition), (self.people, partition), (self.settled, partition))
+        shown = ((gauge, partition) for gauge in (self.gathering, self.lag, self.people, self.settled))
         for gauge, label in (*shown, (self.state_bytes, f"gather-{partition}")):
             with suppress(KeyError):
                 gauge.remove(label)

@@ -57,25 +57,28 @@ class Topics:
             try:
                 return read_look(topic, answer)
             except NoSuchTopic:
-                if node is None and await self._anybody_knows(topic, answer["brokers"]):
+                if node is None and await self._anybody_knows(topic, answer["brokers"], without=1):
                     raise TryAgain(f"{what}: not every broker knows of it yet") from None
                 raise
 
         what = f"topic {topic}"
         return await self._questions.until_answered(what, once, timeout)
 
-    async def _anybody_knows(self, topic: str, brokers: list[dict[str, Any]]) -> bool:
-        answers = await self._answers({broker["node_id"] for broker in brokers}, TopicsRequest([topic]), f"topic {topic}")
+    async def _anybody_knows(self, topic: str, brokers: list[dict[str, Any]], *, without: int) -> bool:
+        nodes = {broker["node_id"] for broker in brokers}
+        answers = await self._answers(nodes, TopicsRequest([topic]), f"topic {topic}", without=without)
         return any(answer["topics"][0]["error_code"] not in (NO_TOPIC, INVALID_TOPIC) for answer in answers)
 
-    async def _answers(self, nodes: Collection[int], request: TopicsRequest, what: str) -> list[dict[str, Any]]:
-        """What these say, or all but one of them; fewer if others cannot be reached, and none where there is only one."""
+    async def _answers(
+        self, nodes: Collection[int], request: TopicsRequest, what: str, *, without: int = 1
+    ) -> list[dict[str, Any]]:
+        """What all of these but the last `without` say; fewer if others cannot be reached, and none where there is only one."""
         if len(nodes) < 2:
             return []
         waiting = {asyncio.ensure_future(self._questions.ask(request, what, node)) for node in nodes}
         answers: list[dict[str, Any]] = []
         try:
-            while waiting and len(answers) < len(nodes) - 1:
+            while waiting and len(answers) < len(nodes) - without:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 answers += [each.result().to_object() for each in done if not isinstance(each.exception(), TryAgain)]
         finally:
@@ -156,7 +159,7 @@ class Topics:
         await self._questions.until_answered(what, visible)
 
     async def delete(self, topic: str) -> None:
-        """Delete it if it is there; returns when it is gone."""
+        """Delete it if it is there; returns when it is gone from every broker that can be reached."""
 
         async def once() -> None:
             request = DeleteTopicsRequest([topic], int(1000 * self._questions.timeout))
@@ -164,10 +167,13 @@ class Topics:
             check(0 if code == NO_TOPIC else code, what)
 
         async def gone() -> None:
+            answer = (await self._questions.ask(TopicsRequest([topic]), what)).to_object()
             try:
-                await self.look(topic)
+                read_look(topic, answer)
             except NoSuchTopic:
-                return
+                # The broker that is heard of last may be the one that is asked next.
+                if not await self._anybody_knows(topic, answer["brokers"], without=0):
+                    return
             raise TryAgain(f"{what}: it does not disappear")
 
         what = f"deleting topic {topic}"

@@ -8,16 +8,25 @@ ARG PIP_NO_INDEX
 # Wheels for a build without an index lie in the wheelhouse; there, too, only what has the locked hash is taken.
 COPY requirements.lock deploy/airgap/wheelhouse /wheelhouse/
 RUN python3 -m venv /pip \
-    && python3 -m venv --without-pip /opt/streamproc \
+    && python3 -m venv --without-pip /opt/python \
     && /pip/bin/pip --no-cache-dir --disable-pip-version-check wheel --quiet --require-hashes --no-deps \
         --find-links /wheelhouse --wheel-dir /wheels --requirement /wheelhouse/requirements.lock
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_FIND_LINKS=/wheels \
+    PIP_PYTHON=/opt/python/bin/python \
+    PIP_QUIET=1
 
+# What the project needs, for which it is installed and taken out again; and a line that says where the program will be.
 # Extras of the project, such as [frames] for Parquet files or [frames,plot].
 ARG EXTRAS=""
 COPY pyproject.toml README.md LICENSE /src/
+RUN mkdir /src/streamproc && touch /src/streamproc/__init__.py \
+    && /pip/bin/pip install --no-index "/src${EXTRAS}" \
+    && /pip/bin/pip uninstall --yes streamproc \
+    && echo /opt/streamproc >"$(echo /opt/python/lib/python3.*/site-packages)/streamproc.pth"
+
 COPY streamproc /src/streamproc
-RUN /pip/bin/pip --disable-pip-version-check --python /opt/streamproc/bin/python install --quiet \
-        --no-index --find-links /wheels "/src${EXTRAS}"
+RUN /pip/bin/pip install --no-index --no-deps --target /opt/streamproc /src
 
 FROM ${BASE}
 # A volume takes over who owns the folder below it, so the folders must be there.
@@ -28,7 +37,7 @@ RUN groupadd --gid 10001 streamproc \
 LABEL org.opencontainers.image.title="streamproc" \
       org.opencontainers.image.description="Continual release of differentially private synthetic data" \
       org.opencontainers.image.licenses="Apache-2.0"
-ENV PATH=/opt/streamproc/bin:$PATH \
+ENV PATH=/opt/streamproc/bin:/opt/python/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     STREAMPROC_STATE=/state \
     STREAMPROC_HEALTH_PORT=9101
@@ -42,5 +51,6 @@ HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["streamproc"]
 CMD ["--help"]
-# Last, so that a change of the program leaves everything above as it is.
+# Last, and the program apart: a change of it is a layer of a megabyte or two, not of hundreds.
+COPY --from=build /opt/python /opt/python
 COPY --from=build /opt/streamproc /opt/streamproc

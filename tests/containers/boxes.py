@@ -42,6 +42,12 @@ class Box:
         return str(self.container.attrs["State"]["Health"]["Status"])
 
     @property
+    def checks(self) -> list[int]:
+        """What its last health checks ended with: 0 if it was well."""
+        self.container.reload()
+        return [int(check["ExitCode"]) for check in self.container.attrs["State"]["Health"]["Log"]]
+
+    @property
     def runs(self) -> bool:
         self.container.reload()
         return bool(self.container.status == "running")

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.engine import ROOT
+from tests.containers.engine import ROOT, STREAMPROC
 from tests.stream.programs import PATIENCE
 from tests.stream.recipes import Recipe
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 HORIZON = 6
+NO_COMPOSE = "no docker compose: apt-get install docker-compose"
 STUDY = "/etc/streamproc/study/study.toml"
 SETTINGS = ROOT / "deploy" / "airgap" / "env.example"
 
@@ -29,16 +30,16 @@ SETTINGS = ROOT / "deploy" / "airgap" / "env.example"
 class Project:
     """What compose brings up, under a name of its own, its ports chosen by the engine."""
 
-    def __init__(self, program: list[str], study_folder: Path) -> None:
+    def __init__(self, program: list[str], study_folder: Path, folder: Path = ROOT, **settings: str) -> None:
         own = {"STUDY_FOLDER": str(study_folder), "PERIOD_SECONDS": "1", "PUBLIC_PORT": "", "PROMETHEUS_PORT": ""}
         name = {"COMPOSE_PROJECT_NAME": f"streamproc-test-{uuid.uuid4().hex[:8]}", "COMPOSE_HTTP_TIMEOUT": "600"}
         self._program = [*program, "--env-file", str(SETTINGS)]
-        self._environ = {**os.environ, **own, **name}
+        self._folder, self._environ = folder, {**os.environ, **own, **name, **settings}
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self._program, *arguments],
-            cwd=ROOT, env=self._environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            cwd=self._folder, env=self._environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def do(self, *arguments: str) -> str:
@@ -81,12 +82,31 @@ def programs() -> list[list[str]]:
 @pytest.fixture(params=programs() or [[]], ids=" ".join)
 def project(request: pytest.FixtureRequest, images: None, tmp_path: Path) -> Iterator[Project]:
     if not request.param:
-        pytest.skip("no docker compose: apt-get install docker-compose")
+        pytest.skip(NO_COMPOSE)
     tmp_path.chmod(0o755)
     (tmp_path / "study.toml").write_text(Recipe("composed", horizon=HORIZON).text("kafka://kafka:9092"))
     project = Project(request.param, tmp_path)
     yield project
     project.do("down", "--volumes")
+
+
+@pytest.mark.parametrize("program", programs() or [[]], ids=" ".join)
+def test_an_image_that_is_not_there_is_built_before_anything_comes_up(
+    program: list[str], images: None, tmp_path: Path
+) -> None:
+    """By what every service waits for: with a small Dockerfile in place of ours, which would need a network."""
+    if not program:
+        pytest.skip(NO_COMPOSE)
+    shutil.copy(ROOT / "docker-compose.yml", tmp_path)
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    (tmp_path / "Dockerfile").write_text(f"FROM {STREAMPROC}\nLABEL of=tests\n")
+    image = f"streamproc-test-{uuid.uuid4().hex[:8]}"
+    project = Project(program, tmp_path / "deploy" / "compose", tmp_path, STREAMPROC_IMAGE=image, DOCKER_BUILDKIT="0")
+    try:
+        project.do("up", "--detach", "gatherer-1")
+    finally:
+        project.do("down", "--volumes")
+        subprocess.run(["docker", "image", "rm", image], check=True, capture_output=True)
 
 
 def test_a_study_comes_up_is_taken_down_comes_up_again_and_ends_verified(project: Project) -> None:

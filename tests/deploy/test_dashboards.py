@@ -52,6 +52,13 @@ def test_every_panel_says_what_it_shows_and_has_a_place_of_its_own(path: Path) -
         assert panel["description"].endswith(".")
 
 
+@every_dashboard
+def test_one_study_does_not_hide_another(path: Path) -> None:
+    """Sums and counts are of all that are chosen; the largest or the smallest is of each."""
+    for query in dashboards.queries(dashboards.read(path)):
+        assert not re.search(r"\b(max|min) ?\(|\bby \((?!study\b)", query), query
+
+
 def test_the_steward_sees_public_data_only() -> None:
     made = {rule["record"]: names(rule["expr"]) for rule in rules("record")}
     for query in dashboards.queries(dashboards.read(dashboards.FOLDER / "dashboards" / "steward.json")):
@@ -66,7 +73,7 @@ def test_an_epsilon_is_rounded_up_to_the_digits_that_are_shown() -> None:
     epsilons = [panel for panel in shown if "epsilon" in panel["targets"][0]["expr"]]
     assert len(epsilons) == 2
     for panel in epsilons:
-        assert re.fullmatch(r"ceil\(1000 \* max\(streamproc_epsilon_spent{.*}\)\) / 1000", panel["targets"][0]["expr"])
+        assert re.fullmatch(r"ceil\(1000 \* max by \(study\) \(streamproc_epsilon_spent{.*}\)\) / 1000", panel["targets"][0]["expr"])
         assert panel["fieldConfig"]["defaults"]["decimals"] == 3
 
 

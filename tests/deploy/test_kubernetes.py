@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from tests.stream.programs import call
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 BASE, EXAMPLE = FOLDER / "base", FOLDER / "overlays" / "example"
+NAMESPACE = EXAMPLE / "namespace.yaml"
 VERSIONS = ("1.30", "1.34")
 """Of Kubernetes: the oldest and the newest we mean."""
 BROUGHT_ALONG = {"kafka-synthesizer", "kafka-gatherer", "operator-token", "roster"}
@@ -63,7 +65,7 @@ def matching(selector: dict[str, str], manifests: list[Manifest]) -> set[str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_manifest_is_valid_by_the_published_schemas(built: list[Manifest], version: str) -> None:
-    for manifest in built:
+    for manifest in (*built, *manifests_in(NAMESPACE)):
         kubernetes_validate.validate(manifest, version, strict=True)
 
 
@@ -80,7 +82,29 @@ def test_every_file_is_listed(folder: Path) -> None:
     listed = [resource for resource in content["resources"] if not (folder / resource).is_dir()]
     listed += [patch["path"] for patch in content.get("patches", ())]
     listed += [name for generator in content.get("configMapGenerator", ()) for name in generator["files"]]
+    listed += [NAMESPACE.name] if folder == EXAMPLE else []
     assert sorted([*listed, "kustomization.yaml"]) == sorted(path.name for path in folder.iterdir())
+
+
+def test_the_namespace_outlives_what_is_applied_to_it(built: list[Manifest]) -> None:
+    """`kubectl delete -k` keeps the synthesizer's volume, which a namespace would take along."""
+    [namespace] = manifests_in(NAMESPACE)
+    assert namespace["metadata"]["name"] == kustomization(EXAMPLE)["namespace"]
+    assert not of_kind(built, "Namespace")
+    assert of_kind(built, "StatefulSet")["synthesizer"]["spec"]["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
+
+
+def test_a_synthesizer_that_refuses_can_be_told_to_catch_up(built: list[Manifest]) -> None:
+    [text] = re.findall(r"--patch='(.*)'", (FOLDER / "README.md").read_text())
+    [patch] = json.loads(text)
+    synthesizer = of_kind(built, "StatefulSet")["synthesizer"]
+    assert (patch["op"], patch["path"]) == ("add", "/spec/template/spec/containers/0/args/-")
+    assert re.search(rf"^ +{patch['value']}\b", call(container_of(synthesizer)["args"][0], "--help").out, re.MULTILINE)
+    # With the default a pod that is not ready is never replaced by one of a changed manifest.
+    assert synthesizer["spec"]["podManagementPolicy"] == "Parallel"
 
 
 def test_names_are_given_once(built: list[Manifest]) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 from bench.result import Result
 from bench.streamed import Plan
 from bench.studies import shown
-from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.gathering import Gathering
 from streamproc.gather.people import People
+from streamproc.gather.place import Place
 from streamproc.privacy.quantities import Period
 from streamproc.study import parse_study
 from streamproc.wire.control import Cut

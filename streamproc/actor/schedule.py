@@ -85,6 +85,8 @@ class Scheduler:
     async def _close_what_is_due(self, control: ControlFollower) -> None:
         overdue = self._check_missed(control)
         if not overdue:
+            # What was missed is closed. Whatever is missed from now on, as when the clock jumps, was not meant.
+            self._catch_up = False
             self._in_time()
             await self._clock.sleep(self._until_next(control.sequence.period))
             await self._read_all(control)

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from streamproc.actor.draft import Draft, draft
 from streamproc.actor.look import Seen, check_columns_kept, check_same_study, look, settled_down
+from streamproc.actor.room import most_bytes
 from streamproc.actor.startup import Move, decide
-from streamproc.actor.stored import Stored, on_disk, read_stored, settle, write_stored
+from streamproc.actor.stored import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
@@ -83,7 +84,7 @@ class Synthesizer:
         self._abandoned: tuple[bytes, ...] = ()
         """Lost draws of the next period that its record must name."""
         self.started = asyncio.Event()
-        """Set once a start was not refused: disk and ledger agree."""
+        """Set once a start was not refused: disk and ledger agree, and tallies can be read from the first on."""
 
     async def run(self) -> None:
         """Release every period; returns when period `T` is published, at once if it was before."""
@@ -128,7 +129,6 @@ class Synthesizer:
             stored, seen, move = await self._look_and_decide()
             synthesis, head = await self._catch_up(transactor, stored, seen, move)
             self._pause = FIRST_PAUSE
-            self.started.set()
             await self._follow(transactor, synthesis, head)
         finally:
             await transactor.close()
@@ -188,9 +188,11 @@ class Synthesizer:
     async def _follow(self, transactor: Transactor, synthesis: Synthesis | None, head: bytes) -> None:
         """Release periods as their tallies come in, until `T`."""
         if self._period == self._study.horizon:
+            self.started.set()
             return
         inbox = await TallyInbox.open(self._ports.log, self._study)
         try:
+            self.started.set()
             while self._period < self._study.horizon:
                 inbox.forget(self._period)
                 tally = await self._next_tally(inbox)
@@ -211,6 +213,7 @@ class Synthesizer:
     ) -> tuple[Synthesis, bytes]:
         before = synthesis or self._first_synthesis(tally)
         self._check_people(before, tally)
+        await self._ports.offload(self._ports.disk.make_room, STATE_FILE, most_bytes(before))
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
         abandoned, self._abandoned = self._abandoned, ()
         drafted = await self._ports.offload(draft, self._topics, before, after, steps, head, abandoned)

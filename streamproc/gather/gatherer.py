@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from streamproc.errors import Refused
-from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.gathering import Gathering
+from streamproc.gather.place import Place
 from streamproc.ports.clock import Clock
 from streamproc.ports.control import ControlFollower
 from streamproc.ports.disk import Disk

@@ -6,9 +6,7 @@ resumed: a report belongs to period `t` if it claims `t` and sits below the cut 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
@@ -17,16 +15,16 @@ import numpy.typing as npt
 from streamproc.gather.claims import Claims
 from streamproc.gather.kept import NOTHING, Symbols
 from streamproc.gather.people import HASH, People
+from streamproc.gather.place import Place
 from streamproc.gather.reports import FirstReports, LastReports, OpenReports
 from streamproc.ports.log import Record
 from streamproc.privacy.quantities import IntArray, Period
-from streamproc.study import Study
 from streamproc.synth.cohort import Cohort
 from streamproc.wire import Malformed
 from streamproc.wire.control import Cut
 from streamproc.wire.rejects import Reason, Reject
 from streamproc.wire.report_parts import split_reports
-from streamproc.wire.reports import ReportBatch, decode_any, home_partition
+from streamproc.wire.reports import ReportBatch, decode_any
 from streamproc.wire.spans import Spans
 from streamproc.wire.tallies import Tally
 
@@ -37,32 +35,6 @@ MAX_UNDECIDED = 4_000_000
 """Under the rule `last`: reports kept at most beyond the last cut that is known; then the partition pauses."""
 
 _OFFSET = attrgetter("offset")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which part of which study a gatherer works on."""
-
-    study: Study
-    partition: int
-    key: bytes
-    """The study's secret key for hashing ids."""
-    roster: Sequence[str] | None = None
-    """All ids of the study, if it has a roster; only those at home here matter."""
-
-    @property
-    def partitions(self) -> int:
-        """`P`, fixed for the study."""
-        return self.study.broker.partitions
-
-    @property
-    def key_mark(self) -> bytes:
-        """Tells this key from others, and nothing about it."""
-        return hashlib.blake2b(self.study.name.encode(), key=self.key, digest_size=16, person=b"key mark").digest()
-
-    def is_home(self, individual: str) -> bool:
-        """Whether this is the one partition where this id's reports count."""
-        return home_partition(individual, self.partitions) == self.partition
 
 
 class Gathering:

@@ -19,8 +19,8 @@ _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 _STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)")
 """What the roles call their files. Whatever else is in the folder is not ours to touch."""
 
-_TRIAL = bytes(4096)
-"""What is written to see whether anything can be: a block, the least that takes up room."""
+BLOCK = 4096
+"""Bytes, the least that takes up room: written to see whether anything can be."""
 
 
 class Disk(Protocol):
@@ -32,6 +32,10 @@ class Disk(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Replace the file; when this returns the new content survives a crash, until then the old one does."""
+        ...
+
+    def make_room(self, name: str, size: int) -> None:
+        """See that a file of so many bytes can take that name; refuse if it cannot."""
         ...
 
     def lock(self, name: str) -> bool:
@@ -61,13 +65,7 @@ class FolderDisk:
             sync_found(self._files, self._folder.parent)
             for name in self._ours():
                 self._make_private(self._folder / name, 0o600)
-            temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
-            try:
-                with file:
-                    file.write(_TRIAL)
-                    self._files.sync_file(file)
-            finally:
-                self._files.remove(temporary)
+            self._try(BLOCK)
 
     def read(self, name: str) -> bytes | None:
         """Read the whole file; whoever gave it its name may have died before the name was on the disk."""
@@ -89,6 +87,12 @@ class FolderDisk:
                 self._sweep()
                 with replacing(self._folder / name, 0o600, self._files) as file:
                     file.write(content)
+
+    def make_room(self, name: str, size: int) -> None:
+        """Write so many bytes beside what is there, and remove them."""
+        with self._refusing(self._folder / name, "written"):
+            self._make()
+            self._try(max(size, BLOCK))
 
     def lock(self, name: str, *, shared: bool = False) -> bool:
         """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before.
@@ -182,6 +186,15 @@ class FolderDisk:
             )
         if status.mode & 0o077 and (path == self._folder or not status.is_folder):
             self._files.set_mode(path, mode)
+
+    def _try(self, size: int) -> None:
+        temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
+        try:
+            with file:
+                file.write(bytes(size))
+                self._files.sync_file(file)
+        finally:
+            self._files.remove(temporary)
 
     def _sweep(self) -> None:
         """Remove what killed processes were writing; not before we write, for a refused start changes nothing."""

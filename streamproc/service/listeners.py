@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from streamproc.errors import InvalidInput
-from streamproc.service.operator_token import TOKEN_FILE, demand
+from streamproc.service.operator_token import TOKEN_FILE, Handler, demand
 
 LOOPBACK = "127.0.0.1"
 
@@ -103,6 +103,17 @@ def operator_listener(
             f"{TOKEN_FILE} names; or listen on {LOOPBACK}"
         )
     listener = Listener(address, registry, ready)
-    if token is not None:
+    if token is None:
+        listener.app.middlewares.append(_called_by_its_address)
+    else:
         demand(listener.app, token)
     return listener
+
+
+@web.middleware
+async def _called_by_its_address(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A page that somebody on this machine visits can give its own name this address, and then read what is here."""
+    host = request.host if request.host.endswith("]") else request.host.rpartition(":")[0] or request.host
+    if not Address(host.strip("[]"), 0).is_loopback:
+        return web.Response(status=403, text=f"ask by the address, such as {LOOPBACK}\n", headers=_NOW)
+    return await handler(request)

@@ -186,3 +186,17 @@ def test_a_finished_study_is_left_alone() -> None:
         assert closed(world) == [1, 2, 3]
 
     in_virtual_time(run())
+
+
+def test_leave_to_catch_up_ends_when_what_was_missed_is_closed() -> None:
+    async def run() -> None:
+        world = await scheduled(replace(HOURLY, start=BEGINNING - timedelta(hours=1, minutes=30)))
+        running = asyncio.create_task(scheduler(world, catch_up=True).run())
+        await world.clock.sleep(10)
+        assert closed(world) == [1]
+        world.clock.jump(timedelta(days=365))
+        with pytest.raises(Refused, match=r"periods 2\.\.3 ended and nobody closed them"):
+            await running
+        assert closed(world) == [1]
+
+    in_virtual_time(run())

@@ -73,7 +73,9 @@ def test_an_epsilon_is_rounded_up_to_the_digits_that_are_shown() -> None:
     epsilons = [panel for panel in shown if "epsilon" in panel["targets"][0]["expr"]]
     assert len(epsilons) == 2
     for panel in epsilons:
-        assert re.fullmatch(r"ceil\(1000 \* max by \(study\) \(streamproc_epsilon_spent{.*}\)\) / 1000", panel["targets"][0]["expr"])
+        assert re.fullmatch(
+            r"ceil\(1000 \* max by \(study\) \(streamproc_epsilon_spent{.*}\)\) / 1000", panel["targets"][0]["expr"]
+        )
         assert panel["fieldConfig"]["defaults"]["decimals"] == 3
 
 

@@ -7,7 +7,16 @@ from datetime import UTC, datetime
 
 from tests.stream.conftest import NewPlace
 from tests.stream.places import random_symbols
-from tests.stream.test_listeners import LAST_BIN, Listeners, ask, check_public, names, samples, samples_when, two_are_released
+from tests.stream.test_listeners import (
+    LAST_BIN,
+    Listeners,
+    ask,
+    check_public,
+    names,
+    samples,
+    samples_when,
+    two_are_released,
+)
 
 OVER = "the last period is released; the study is over"
 

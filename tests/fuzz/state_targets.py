@@ -5,7 +5,8 @@ from __future__ import annotations
 from streamproc.actor.stored import STATE_FILE, on_disk, read_stored
 from streamproc.errors import Refused
 from streamproc.gather.gatherer import Gatherer, Ports
-from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.gathering import Gathering
+from streamproc.gather.place import Place
 from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
 from streamproc.wire import Malformed
 from streamproc.wire.state import pack_arrays, unpack_arrays, unseal

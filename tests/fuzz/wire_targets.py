@@ -6,8 +6,9 @@ from collections import Counter
 from contextlib import suppress
 
 from streamproc.errors import VerificationFailed
-from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.gathering import Gathering
 from streamproc.gather.lookup import Lookup
+from streamproc.gather.place import Place
 from streamproc.privacy.quantities import Period
 from streamproc.wire import Malformed, message, packing
 from streamproc.wire.chain import LedgerWalker, verify_chain

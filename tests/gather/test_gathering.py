@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.gathering import Gathering
+from streamproc.gather.place import Place
 from streamproc.privacy.quantities import Period
 from streamproc.study import Missing, Population, WindowRelease
 from streamproc.wire.control import Cut

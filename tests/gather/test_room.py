@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from streamproc.gather.gathering import Gathering, Place
+from streamproc.gather.gathering import Gathering
 from streamproc.gather.people import People
+from streamproc.gather.place import Place
 from streamproc.privacy.quantities import Period
 from streamproc.study import CumulativeRelease, Population, WindowRelease
 from streamproc.synth.cohort import Cohort

@@ -9,7 +9,7 @@ import pytest
 
 from streamproc.actor.stored import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
 from streamproc.gather.gatherer import Gatherer, Ports
-from streamproc.gather.gathering import Place as GatheringPlace
+from streamproc.gather.place import Place as GatheringPlace
 from streamproc.ports.clock import SystemClock
 from streamproc.ports.files import read_study
 from streamproc.ports.roster import read_roster

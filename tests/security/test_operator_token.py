@@ -24,8 +24,9 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
-def ask(address: str, path: str, authorization: str | None = None) -> tuple[int, str]:
+def ask(address: str, path: str, authorization: str | None = None, host: str | None = None) -> tuple[int, str]:
     headers = {} if authorization is None else {"Authorization": authorization}
+    headers |= {} if host is None else {"Host": host}
     try:
         with urllib.request.urlopen(
             urllib.request.Request(f"http://{address}{path}", headers=headers), timeout=30
@@ -60,6 +61,26 @@ def test_beyond_this_machine_what_is_private_needs_the_token(new_place: NewPlace
     assert status == 200
     assert "streamproc_watermark" not in shown
     assert TOKEN not in role.log
+    assert role.stop().code == 0
+
+
+def test_without_a_token_a_name_that_leads_to_this_machine_is_not_enough(new_place: NewPlace) -> None:
+    role = new_place("embedded").start("run", "--operator", "127.0.0.1:0")
+    operator = role.says("listening").rpartition("address=")[2]
+    port = operator.rpartition(":")[2]
+
+    for called in (operator, "127.0.0.1", f"localhost:{port}", f"[::1]:{port}", "[::1]"):
+        assert ask(operator, "/metrics", host=called)[0] == 200
+    for called in (
+        "example.org",
+        f"example.org:{port}",
+        "127.0.0.1.example.org",
+        "localhost.example.org",
+        f"192.0.2.1:{port}",
+    ):
+        status, said = ask(operator, "/metrics", host=called)
+        assert status == 403
+        assert "streamproc_" not in said
     assert role.stop().code == 0
 
 

@@ -97,12 +97,11 @@ async def keep_gatherer(world: World, number: int, pinned: Sequence[int], machin
             world.journal.violated(9, f"a gatherer failed: {end.failure!r}")
             return
         if end.refusal is not None:
+            if not process.started and (process.changed or _checkpoints(machine) != before):
+                world.journal.violated(10, f"a refused gatherer did {process.changed}: {end.refusal}")
             if any(words in end.refusal for words in MENDABLE):
                 machine.storage.capacity = None
             elif "delete it" in end.refusal:
-                # In a group it may have worked on other partitions.
-                if pinned and not process.started and (process.changed or _checkpoints(machine) != before):
-                    world.journal.violated(10, f"a refused gatherer did {process.changed}: {end.refusal}")
                 delete_file(world, machine, end.refusal)
             else:
                 world.journal.violated(9, f"a gatherer refused: {end.refusal}")

@@ -80,7 +80,6 @@ class WatchedHealth(Health):
         self._watermark = Period(0)
 
     def watermark(self, period: Period) -> None:
-        self._process.started = True
         if self._process.alive:
             if period < self._watermark:
                 self._process.journal.violated(8, f"the watermark went back from {self._watermark} to {period}")
@@ -88,17 +87,13 @@ class WatchedHealth(Health):
         super().watermark(period)
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
-        self._process.started = True
         self._process.journal.note(self._process.name, f"released {period}")
         super().released(period, synthesis, steps)
 
     def fenced(self, period: Period) -> None:
-        self._process.started = True
         self._process.journal.fault("fenced", self._process.name, f"in period {period}")
         super().fenced(period)
 
     def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
-        # It tries again by itself: only one that has changed something by now may be past its start.
-        self._process.started |= bool(set(self._process.changed) - {"fence"})
         self._process.journal.said.append(problem)
         super().trouble(problem, part)

@@ -69,7 +69,7 @@ class Fated:
 
     def at_step(self, process: str, when: When, step: str, file: str) -> AtStep | None:
         # Temporary files are numbered, and a number taken is not given again.
-        what = f"{when} {step} {re.sub('[0-9]{8}', '', file)}"
+        what = f"{when} {step} {re.sub('[0-9a-f]{8}', '', file)}"
         return self._reach(process, what, on_file=True, effect=when != "before" and step not in LOOKS)
 
     def seconds(self, low: float, high: float) -> float:

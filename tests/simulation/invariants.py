@@ -61,16 +61,19 @@ def one_draw_leaves(run: Findings) -> Problems:
 
     And one more for each loss whose cost the steward accepted.
     """
-    accepted = run.world.accepted
+    accepted, announced = run.world.accepted, run.announced
+    for period, digests in announced.items():
+        if len(digests) > 1 + accepted[period]:
+            yield f"period {period}: {len(digests)} draws were announced, {accepted[period]} losses accepted"
     for (topic, period, part), seen in _versions(run).items():
-        if len(seen) > 1 + accepted[period]:
-            yield f"{topic}, period {period}, {part}: {len(seen)} versions left, {accepted[period]} losses accepted"
-    announced: set[bytes] = set()
+        if len(seen) > len(announced[period]):
+            yield f"{topic}, period {period}, {part}: {len(seen)} versions left, {len(announced[period])} announced"
+    known: set[bytes] = set()
     committed = {line.offset for line in run.ledger}
     for line in run.records.ledger(committed=False):
         if line.fields["type"] == "intent" and line.offset in committed:
-            announced.add(line.fields["digest"])
-        elif line.fields["type"] == "period" and hashlib.sha256(line.value or b"").digest() not in announced:
+            known.add(line.fields["digest"])
+        elif line.fields["type"] == "period" and hashlib.sha256(line.value or b"").digest() not in known:
             yield f"period {line.fields['period']}: its record left before it was announced"
 
 
@@ -90,8 +93,6 @@ def _versions(run: Findings) -> Mapping[tuple[str, int, str], set[bytes]]:
             versions["measurements", line.fields["period"], part].add(line.value or b"")
         elif line.fields["type"] == "period":
             versions["ledger", line.fields["period"], "record"].add(line.value or b"")
-    for period, digests in run.announced.items():
-        versions["ledger", period, "intent"] = digests
     return versions
 
 

@@ -101,18 +101,38 @@ MUTANTS = (
     Mutant(
         "nobody looks again after fencing",
         SYNTHESIZER,
-        "        await self._look_before_fencing()\n        transactor",
+        "        transactor = await self._ports.log.transactor(self._topics.transactional_id)\n"
+        "        try:\n"
+        "            await transactor.fence()\n"
+        "            await self._wait_until_quiet()\n"
+        "            stored, seen, move = await self._look_and_decide()\n",
         "        stored, seen, move = await self._look_and_decide()\n"
-        "        async def before():\n            return stored, seen, move\n"
-        "        self._look_and_decide = before\n        transactor",
+        "        transactor = await self._ports.log.transactor(self._topics.transactional_id)\n"
+        "        try:\n"
+        "            await transactor.fence()\n"
+        "            await self._wait_until_quiet()\n",
+    ),
+    Mutant(
+        "periods are closed before the synthesizer has started",
+        "service/roles.py",
+        "    await synthesizer.started.wait()\n",
+        "",
+    ),
+    Mutant(
+        "a synthesizer counts as started before it has looked",
+        SYNTHESIZER,
+        "        await self._look_before_fencing()\n        transactor",
+        "        self.started.set()\n        await self._look_before_fencing()\n        transactor",
     ),
     Mutant(
         "a send that failed is not noticed",
-        "ports/transaction_moves.py",
-        "        except BaseException as error:\n",
-        "        except BaseException as error:\n"
-        "            if call == 'send' and isinstance(error, Exception) and not isinstance(error, Fenced):\n"
-        "                return\n",
+        SYNTHESIZER,
+        "            await transactor.send(record.topic, 0, record.value)\n        await transactor.commit()\n",
+        "            try:\n"
+        "                await transactor.send(record.topic, 0, record.value)\n"
+        "            except (LogUnavailable, OutcomeUnknown):\n"
+        "                transactor._moves._failure = None\n"
+        "        await transactor.commit()\n",
     ),
     Mutant(
         "a commit whose outcome is unknown counts as one",

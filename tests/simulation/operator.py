@@ -61,17 +61,11 @@ class Operator:
         process.on_closing = self._world.ask_for_cut
         health = WatchedHealth(deployment)
         await patiently(process.log.__aenter__, health)
-        started = asyncio.Event()
-        try:
-            await synthesize(deployment, process.log, health, catch_up=self._catch_up, started=started)
-        finally:
-            process.started |= started.is_set()
+        await synthesize(deployment, process.log, health, catch_up=self._catch_up)
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
         """Invariant 10: who was refused at the start has looked, at most fenced, and looked again."""
-        # The clock jumped once it had started, or the disk is full for one that had something to publish.
-        later = refusal.startswith("schedule:") or "cannot be written" in refusal or "holds no report" in refusal
-        if process.started or ("fence" in process.changed and later):
+        if process.started:
             return
         if set(process.changed) - {"fence"}:
             self._world.journal.violated(10, f"a refused start did {process.changed}: {refusal}")
@@ -129,6 +123,7 @@ class Operator:
                 return
             if end.refusal is not None:
                 if any(words in end.refusal for words in NOTHING_TO_RESTORE):
+                    self._check_unchanged(process, before, end.refusal)
                     return
                 if any(words in end.refusal for words in MENDABLE):
                     self.machine.storage.capacity = None

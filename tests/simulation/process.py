@@ -90,7 +90,7 @@ class Process:
         self.changed: list[str] = []
         """The calls with an effect on the log that it made."""
         self.started = False
-        """Whether it got past its start."""
+        """Whether it was seen to be past its start: a role reads tallies or reports only then, and commits only then."""
         self.on_closing: Callable[[], None] = lambda: None
         """Called before it asks where the reports end, as whoever closes a period must."""
         self.log = SimulatedLog(network.broker, _CallFaults(self), name=name)
@@ -186,6 +186,7 @@ class _CallFaults(Faults):
         if call == "read" and topic is not None and topic.endswith(".tallies"):
             process.machine.backup = process.machine.storage.image()
         if call in CHANGES:
+            process.started |= call == "commit"
             process.changed.append(call)
             process.journal.note(process.name, f"{call} {topic or ''}".rstrip())
 
@@ -206,6 +207,7 @@ class _CallFaults(Faults):
 
     async def after(self, connection: str, call: str, topic: str | None) -> None:
         process = self._process
+        process.started |= call == "reader" and topic is not None and topic.endswith((".tallies", ".reports"))
         fault = process.weather.at_call(process.name, "after", call, topic)
         if fault is not None:
             await self._strike(fault, "after", call, topic)

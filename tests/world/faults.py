@@ -68,6 +68,10 @@ class WatchedDisk:
         self._disk.write(name, content)
         self._moments.reach(Moment("after", "disk.write", name))
 
+    def make_room(self, name: str, size: int) -> None:
+        self._moments.reach(Moment("before", "disk.make_room", name))
+        self._disk.make_room(name, size)
+
     def lock(self, name: str) -> bool:
         return self._disk.lock(name)
 

@@ -72,7 +72,7 @@ class Topics:
     async def _answers(
         self, nodes: Collection[int], request: TopicsRequest, what: str, *, without: int = 1
     ) -> list[dict[str, Any]]:
-        """What all of these but the last `without` say; fewer if others cannot be reached, and none where there is only one."""
+        """What all but the last `without` of these say; fewer if others cannot be reached, none where there is only one."""
         if len(nodes) < 2:
             return []
         waiting = {asyncio.ensure_future(self._questions.ask(request, what, node)) for node in nodes}

@@ -1,0 +1,94 @@
+"""Room for whatever is drawn is made before it is drawn, so that a full disk tells nothing about it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from streamproc.actor.draft import draft
+from streamproc.actor.room import most_bytes
+from streamproc.actor.stored import Stored, write_stored
+from streamproc.errors import Refused
+from streamproc.ports.entropy import SeededEntropy
+from streamproc.privacy.entropy import Draw
+from streamproc.privacy.quantities import Period
+from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
+from streamproc.synth.cohort import Cohort
+from streamproc.synth.contract import contracts
+from streamproc.synth.synthesis import Synthesis
+from streamproc.wire.topics import Topics
+from tests.actor.runs import begun, fed
+from tests.world.disk import MemoryDisk
+from tests.world.study_world import FreshEntropy
+from tests.world.virtual_time import in_virtual_time
+
+RELEASES: list[Release] = [
+    WindowRelease("a-window", 1, measure="histogram"),
+    WindowRelease("a-window", 3, measure="histogram"),
+    WindowRelease("a-window", 1),
+    WindowRelease("a-window", 4),
+    *(CumulativeRelease("counts", ("b",), counter=counter) for counter in ("tree", "honaker", "sqrt")),
+]
+HORIZON = 6
+
+
+def study_of(release: Release, rho: float) -> Study:
+    return Study(
+        name="study",
+        alphabet=("a", "b"),
+        horizon=HORIZON,
+        population=Population(initial="a"),
+        privacy=Privacy(rho=rho),
+        releases=(release,),
+        broker=Broker("embedded:x", 1),
+    )
+
+
+def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
+    """Of each period, the state file's size and what was allowed for it before."""
+    disk, entropy, topics = MemoryDisk(), SeededEntropy(seed), Topics(study.name)
+    synthesis, cohort = Synthesis.start(contracts(study, people, insecure=True)), Cohort.of(study, people)
+    symbols, found = np.random.default_rng(seed), []
+    for _ in range(study.horizon):
+        cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
+        after, steps = synthesis.step(counts, entropy)
+        stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32)))
+        found.append((write_stored(disk, bytes(32), stored), most_bytes(synthesis)))
+        synthesis = after
+    return found
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: f"{release.kind} {getattr(release, 'k', '')}")
+def test_what_is_allowed_for_is_enough_for_every_draw_and_not_much_more(release: Release) -> None:
+    for rho, people, seed in product((1e-4, 1.0), (3, 20_000), range(5)):
+        for size, allowed in sizes(study_of(release, rho), people, seed):
+            assert size <= allowed <= 2 * size + 64_000
+
+
+def test_how_many_people_a_histogram_makes_is_noise_and_the_room_for_them_is_not() -> None:
+    study = study_of(RELEASES[0], 1e-4)
+    first = [sizes(study, 5000, seed)[0] for seed in range(10)]
+    assert len({size for size, _ in first}) > 1
+    assert len({allowed for _, allowed in first}) == 1
+
+
+class FullDisk(MemoryDisk):
+    def make_room(self, name: str, size: int) -> None:
+        raise Refused("state: cannot be written: No space left on device")
+
+
+class NeverAsked(FreshEntropy):
+    def draw(self, release: str, period: Period) -> Draw:
+        raise AssertionError("drawn before there was room for it")
+
+
+def test_on_a_full_disk_nothing_is_drawn() -> None:
+    async def run() -> None:
+        world = await begun()
+        with pytest.raises(Refused, match="No space left"):
+            await fed(world, world.synthesizer(disk=FullDisk(), entropy=NeverAsked(0)).run())
+        assert world.ledger().period == 0
+
+    in_virtual_time(run())

@@ -26,7 +26,12 @@ LONGEST = 8_192
 
 EVERY = "all"
 _FILES = ("cells", "files", "panel_csv", "panel_files", "panel_parquet", "roster")
-_PARTS = ("wire", "study", "gather", "panel", "synth", "actor.stored", "actor.memory", *(f"ports.{name}" for name in _FILES))
+_WEB = ("status_page", "listeners", "operator_token")
+_PARTS = (
+    *("wire", "study", "gather", "panel", "synth", "actor.stored", "actor.memory"),
+    *(f"ports.{name}" for name in _FILES),
+    *(f"service.{name}" for name in _WEB),
+)
 INSTRUMENTED = [*(f"streamproc.{part}" for part in _PARTS), "tomllib"]
 """What coverage is measured of."""
 

@@ -191,9 +191,8 @@ async def test_a_wrong_question_is_told_so_in_one_line(half_way: ShownStudy, pat
     assert "\n" not in json.loads(body)["error"]
 
 
-async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
-    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def counted_answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Grows with every document of answers that is made."""
     made: list[object] = []
 
     def counted(*arguments: Any) -> dict[str, Any]:
@@ -201,6 +200,13 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
         return answers(*arguments)
 
     monkeypatch.setattr(documents, "answers", counted)
+    return made
+
+
+async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
+    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = counted_answers(monkeypatch)
     async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
         await asking.status_when(three_columns)
         found = await asyncio.gather(*(asking.get(DOCUMENTS[1]) for _ in range(100)))
@@ -210,16 +216,34 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
 
 
 def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
-    kept = Kept(most_bytes=10)
-    kept.put(1, "old", b"1234")
-    kept.put(2, "a", b"12345")
-    kept.put(1, "older still", b"1")
-    assert [kept.get(version, "old") for version in (1, 2)] == [None, None]
-    kept.put(2, "b", b"12345")
-    assert kept.get(2, "a") == b"12345"
-    kept.put(2, "c", b"1")
-    assert [kept.get(2, name) for name in "abc"] == [b"12345", None, b"1"]
-    assert kept.get(3, "a") is None
+    a, b, c, old = (("a",), ("b",), ("c",), ("old",))
+    kept = Kept(most_bytes=30)  # two answers of 5 with their questions, which Python writes with 6 characters
+    kept.put(1, old, b"1234")
+    kept.put(2, a, b"12345")
+    kept.put(1, ("older still",), b"1")
+    assert [kept.get(version, old) for version in (1, 2)] == [None, None]
+    kept.put(2, b, b"12345")
+    assert kept.get(2, a) == b"12345"
+    kept.put(2, c, b"123")
+    assert [kept.get(2, name) for name in (a, b, c)] == [b"12345", None, b"123"]
+    assert kept.get(3, a) is None
+
+
+def test_long_questions_take_up_room_too() -> None:
+    kept = Kept(most_bytes=1000)
+    questions = [(f"{number}{'x' * 300}",) for number in range(100)]
+    for question in questions:
+        kept.put(1, question, b"1")
+    assert [question for question in questions if kept.get(1, question)] == questions[-3:]
+
+
+async def test_what_nobody_asked_for_makes_no_other_question(half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted_answers(monkeypatch)
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+        await asking.status_when(three_columns)
+        for number in range(10):
+            assert (await asking.get(f"{DOCUMENTS[1]}&x={number}"))[0] == 200
+        assert len(made) == 1
 
 
 async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:

@@ -6,48 +6,60 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+Question: TypeAlias = tuple[str | int | tuple[str, ...], ...]
+"""What is asked for, and nothing else that an address may hold."""
 
 
 class Kept:
     """Answers of the newest version by their question, those asked for last: all pages ask the same at the same time."""
 
     def __init__(self, most_bytes: int) -> None:
+        """`most_bytes` of answers and questions: who asks decides how long those are, too."""
         self._most = most_bytes
         self._version = -1
-        self._answers: OrderedDict[str, bytes] = OrderedDict()
+        self._answers: OrderedDict[Question, bytes] = OrderedDict()
+        self._bytes = 0
 
-    def get(self, version: int, question: str) -> bytes | None:
+    def get(self, version: int, question: Question) -> bytes | None:
         """The answer, if it is there and of that version."""
         if version != self._version or question not in self._answers:
             return None
         self._answers.move_to_end(question)
         return self._answers[question]
 
-    def put(self, version: int, question: str, answer: bytes) -> None:
+    def put(self, version: int, question: Question, answer: bytes) -> None:
         """Keep it, in place of all of an earlier version, and of those not asked for longest."""
         if version < self._version:
             return
         if version > self._version:
-            self._version, self._answers = version, OrderedDict()
-        self._answers[question] = answer
-        while sum(map(len, self._answers.values())) > self._most:
-            self._answers.popitem(last=False)
+            self._version, self._answers, self._bytes = version, OrderedDict(), 0
+        if question not in self._answers:
+            self._answers[question] = answer
+            self._bytes += _size(question, answer)
+        while self._bytes > self._most:
+            self._bytes -= _size(*self._answers.popitem(last=False))
+
+
+def _size(question: Question, answer: bytes) -> int:
+    return len(repr(question)) + len(answer)
 
 
 class Shared:
     """Work under way, by what it is for: whoever wants the same waits for it."""
 
     def __init__(self) -> None:
-        self._tasks: dict[tuple[int, str], asyncio.Future[bytes]] = {}
+        self._tasks: dict[tuple[int, Question], asyncio.Future[bytes]] = {}
 
-    async def once(self, what: tuple[int, str], work: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def once(self, what: tuple[int, Question], work: Callable[[], Awaitable[bytes]]) -> bytes:
         """The result of `work`, or of the same for another; who goes away meanwhile does not end it."""
         if what not in self._tasks:
             self._tasks[what] = asyncio.ensure_future(work())
             self._tasks[what].add_done_callback(lambda task: self._forget(what, task))
         return await asyncio.shield(self._tasks[what])
 
-    def _forget(self, what: tuple[int, str], task: asyncio.Future[bytes]) -> None:
+    def _forget(self, what: tuple[int, Question], task: asyncio.Future[bytes]) -> None:
         del self._tasks[what]
         if not task.cancelled():
             task.exception()  # told to whoever still waits, and else to nobody

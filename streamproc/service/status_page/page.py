@@ -21,7 +21,7 @@ from streamproc.service.status_page.answers import (
     problem,
     tagged,
 )
-from streamproc.service.status_page.crowds import Crowded, Kept, Shared, Turnstile
+from streamproc.service.status_page.crowds import Crowded, Kept, Question, Shared, Turnstile
 from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
 from streamproc.service.status_page.follower import Follower, Shown
 from streamproc.service.status_page.history import History
@@ -31,7 +31,7 @@ from streamproc.study import Study
 from streamproc.wire.topics import Topics
 
 MOST_KEPT = 16_000_000
-"""Bytes of answers that are kept for whoever asks the same."""
+"""Bytes of questions and answers that are kept for whoever asks the same."""
 
 MOST_QUERIES = 16
 MOST_BINS = 100
@@ -115,7 +115,9 @@ class StatusPage:
 
     async def _get_status(self, request: web.Request) -> web.Response:
         # There is only one of it, and whoever wants to know whether all is well must not have to wait behind others.
-        return await self._made(request, lambda: documents.status(self._study, self._follower.shown), nullcontext())
+        return await self._made(
+            request, ("status",), lambda: documents.status(self._study, self._follower.shown), nullcontext()
+        )
 
     async def _series(self, request: web.Request) -> web.StreamResponse:
         history, queries = self._history(request), request.query.getall("query", [])
@@ -124,17 +126,20 @@ class StatusPage:
         first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.horizon, 1)
         if first > last:
             raise InvalidInput(f"from: a period no later than {last}, where the series ends, was expected, got {first}")
-        return await self._made(request, lambda: documents.answers(history, queries, first, last))
+        question = ("series", history.contract.name, tuple(queries), first, last)
+        return await self._made(request, question, lambda: documents.answers(history, queries, first, last))
 
     async def _bins(self, request: web.Request) -> web.StreamResponse:
         history, limit = self._history(request), _number(request, "limit", 12, 1, MOST_BINS)
         search = request.query.get("search", "")
-        return await self._made(request, lambda: documents.bins(history, search, limit))
+        question = ("bins", history.contract.name, search, limit)
+        return await self._made(request, question, lambda: documents.bins(history, search, limit))
 
     async def _ledger(self, request: web.Request) -> web.StreamResponse:
         limit = _number(request, "limit", 24, 1, MOST_PERIODS)
         before = _number(request, "before", self._study.horizon + 1, 1)
-        return await self._made(request, lambda: documents.chain(self._follower.shown.ledger, before, limit))
+        question = ("ledger", before, limit)
+        return await self._made(request, question, lambda: documents.chain(self._follower.shown.ledger, before, limit))
 
     async def _ledger_records(self, request: web.Request) -> web.StreamResponse:
         return await self._records(request, Topics(self._study.name).ledger)
@@ -175,11 +180,12 @@ class StatusPage:
     async def _made(
         self,
         request: web.Request,
+        question: Question,
         make: Callable[[], Mapping[str, Any]],
         turn: AbstractAsyncContextManager[None] | None = None,
     ) -> web.Response:
         """What was made of the newest version, or is being made for somebody else, or is made now, when it is our turn."""
-        version, question = self._follower.version, request.path_qs
+        version = self._follower.version
         body = self._kept.get(version, question)
         if body is None:
             body = await self._making.once((version, question), lambda: self._make(version, question, make, turn))
@@ -188,7 +194,7 @@ class StatusPage:
     async def _make(
         self,
         version: int,
-        question: str,
+        question: Question,
         make: Callable[[], Mapping[str, Any]],
         turn: AbstractAsyncContextManager[None] | None,
     ) -> bytes:

@@ -1,0 +1,147 @@
+"""The listeners as a stranger meets them: bytes of a connection go in, bytes of an answer come out, and no socket is opened.
+
+They live on a virtual loop: whoever waits takes no time, and what is left to threads is done at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+from dataclasses import dataclass
+from functools import cache
+
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web import Application
+
+from streamproc.service.listeners import Address, Listener, operator_listener
+from streamproc.service.metrics import OperatorMetrics, PublicMetrics
+from streamproc.service.status_page import StatusPage
+from streamproc.service.status_page.live import BEAT
+from tests.world.stories import small_study
+from tests.world.study_world import StudyWorld, at_random
+from tests.world.virtual_time import VirtualLoop
+
+TOKEN = "a-token-nobody-guesses"
+"""What the operator's listener wants to see."""
+PATIENCE = 2 * BEAT
+"""Virtual seconds after which a client hangs up that has got no end of an answer."""
+HERE = Address("127.0.0.1", 0)
+
+
+class Wire(asyncio.Transport):
+    """A connection of which what is sent is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = bytearray()
+        self.closed = asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def is_closing(self) -> bool:
+        return self.closed.is_set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def abort(self) -> None:
+        self.closed.set()
+
+    def pause_reading(self) -> None:
+        """All there is to read has been handed over."""
+
+    def resume_reading(self) -> None:
+        """All there is to read has been handed over."""
+
+
+class Hearing(logging.Logger):
+    """The errors that a server would log and hide behind a 500; that a request is no HTTP is none of ours."""
+
+    def __init__(self) -> None:
+        super().__init__("site")
+        self.errors: list[BaseException] = []
+
+    def handle(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, HttpProcessingError):
+            self.errors.append(error)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A listener that is ready for connections."""
+
+    loop: VirtualLoop
+    listener: Listener
+    page: StatusPage | None = None
+
+    @property
+    def app(self) -> Application:
+        return self.listener.app
+
+    def ask(self, data: bytes) -> bytes:
+        """All that comes back on one connection. Raises whatever a handler raised."""
+        return self.loop.run_until_complete(self._asked(data))
+
+    async def _asked(self, data: bytes) -> bytes:
+        if self.page is not None:
+            self.page._follower.version += 1  # an answer kept for an earlier input would hide what this one does
+        server = self.listener._runner.server
+        assert server is not None
+        connection, wire, hearing = server(), Wire(), Hearing()
+        connection.logger = hearing
+        connection.connection_made(wire)
+        connection.data_received(data)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await wire.closed.wait()
+        except TimeoutError:
+            pass
+        connection.connection_lost(None)
+        await asyncio.sleep(PATIENCE)  # a stream of events finds out with its next beat
+        for error in hearing.errors:
+            raise error
+        return bytes(wire.sent)
+
+
+@cache
+def public_site(alphabet: tuple[str, ...]) -> Site:
+    """The page of a study of three periods that is over, with a window release `w` and a cumulative one `c`."""
+    loop = _loop()
+    return loop.run_until_complete(_public_site(loop, alphabet))
+
+
+async def _public_site(loop: VirtualLoop, alphabet: tuple[str, ...]) -> Site:
+    study = small_study(alphabet=alphabet, partitions=1)
+    world = await StudyWorld(study).begin()
+    synthesizer = asyncio.create_task(world.synthesizer().run())
+    await world.feed(at_random(study, 9))
+    await synthesizer
+    page, listener = StatusPage(study), Listener(HERE, PublicMetrics().registry, lambda: True)
+    page.attach(listener.app)
+    await listener._runner.setup()
+    await page._follower.follow(world.log)
+    return Site(loop, listener, page)
+
+
+@cache
+def operator_site() -> Site:
+    """The operator's listener with a token, and something private to show."""
+    loop = _loop()
+    return loop.run_until_complete(_operator_site(loop))
+
+
+async def _operator_site(loop: VirtualLoop) -> Site:
+    metrics = OperatorMetrics()
+    metrics.people.labels(0).set(9)
+    listener = operator_listener(HERE, metrics.registry, lambda: True, TOKEN)
+    await listener._runner.setup()
+    return Site(loop, listener)
+
+
+def _loop() -> VirtualLoop:
+    loop = VirtualLoop()
+    atexit.register(loop.close)
+    return loop

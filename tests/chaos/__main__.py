@@ -41,6 +41,10 @@ def main() -> int:
         asked.report.write_text(json.dumps(outcome.report, indent=1) + "\n")
     for kind, count in (outcome.report["faults"] | outcome.report["exits"]).items():
         print(f"{count:6} {kind}")
+    for aim, score in outcome.report["in time"].items():
+        print(f"{score['in time']:6} of {score['struck']} in time: {aim}")
+    for kind, count in outcome.report["seen but never committed"].items():
+        print(f"{count:6} seen but never committed: {kind}")
     for line in outcome.violations:
         print(f"VIOLATION {line}")
     print(outcome.last_line)

@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 from tests.broker.cluster import KafkaCluster
-from tests.chaos.plan import BROKER, GATHERERS, Kind
+from tests.chaos.plan import BROKER, GATHERERS, Fault, Kind
 from tests.chaos.processes import KILLED, Process
 from tests.chaos.stage import AFTER_BROKER, STOP, Stage
 
@@ -59,8 +59,8 @@ class Gatherer:
         while faults and not self._stage.hopeless:
             await self._stage.until(lambda: self._stage.reporting >= faults[0].period, f"period {faults[0].period}")
             await self._stage.until(lambda: self._process is not None, self._name)
-            await self._stage.moment(faults[0], lambda: self._running.began)
-            if await harm(self._stage, self._running, faults[0].kind, "gatherer"):
+            period = await self._stage.moment(faults[0], lambda: self._running.began)
+            if await harm(self._stage, self._running, "gatherer", faults[0], period):
                 del faults[0]
             elif self._stage.over:
                 return
@@ -71,13 +71,16 @@ class Gatherer:
         return self._process
 
 
-async def harm(stage: Stage, process: Process, kind: Kind, role: str) -> bool:
-    """Kill or stop one process; whether it was there. If not, the next one is about to be started."""
-    if not (process.kill() if kind is Kind.KILL else process.freeze()):
+async def harm(stage: Stage, process: Process, role: str, fault: Fault, period: int | None = None) -> bool:
+    """Kill or stop one process, before the release of a period if one was aimed at; whether it was there.
+
+    If not, the next one is about to be started.
+    """
+    if not (process.kill() if fault.kind is Kind.KILL else process.freeze()):
         await asyncio.sleep(0.05)
         return False
-    stage.journal.fault(kind, role)
-    if kind is Kind.KILL:
+    stage.journal.fault(role, fault, period)
+    if fault.kind is Kind.KILL:
         await process.end()
         return True
     await asyncio.sleep(STOP)
@@ -92,8 +95,8 @@ async def trouble_broker(stage: Stage) -> None:
         fault = faults[0]
         await stage.until(lambda: stage.reporting >= faults[0].period, f"period {fault.period}")
         began = time.monotonic()
-        await stage.moment(fault, partial(float, began))
-        stage.journal.fault(fault.kind, "broker")
+        period = await stage.moment(fault, partial(float, began))
+        stage.journal.fault("broker", fault, period)
         stage.broker_trouble = float("inf")
         victim = stage.nodes[len(faults) % len(stage.nodes)]
         await asyncio.to_thread(victim.kill if fault.kind is Kind.BROKER_KILL else victim.stop)

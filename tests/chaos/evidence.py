@@ -15,6 +15,8 @@ class Record:
 
     offset: int
     value: bytes
+    made: float = 0.0
+    """When its writer made it, in seconds of the wall clock."""
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -69,6 +71,17 @@ class Evidence:
     def periods(self) -> list[dict[str, Any]]:
         """The ledger's records of periods."""
         return [record.fields for record in self.ledger if record.fields["type"] == "period"]
+
+    @property
+    def aborted(self) -> list[Record]:
+        """What only readers of what is not committed saw."""
+        pairs = [(self.ledger, self.ledger_uncommitted)]
+        pairs += [(self.synthetic[name], topic) for name, topic in self.synthetic_uncommitted.items()]
+        found: list[Record] = []
+        for committed, uncommitted in pairs:
+            kept = {record.offset for record in committed}
+            found += [record for record in uncommitted if record.offset not in kept]
+        return found
 
     def ends(self) -> list[list[int]]:
         """The cuts that count: where each period ends in each partition."""

@@ -32,8 +32,8 @@ class Aim(StrEnum):
 
     AFTER_START = "some time after the process started"
     AFTER_CUT = "just after the cut"
-    AT_INTENT = "when an intent can be seen, though not committed"
-    AT_COLUMN = "when a column can be seen, though not committed"
+    AT_INTENT = "once an intent is seen, before its release"
+    AT_COLUMN = "once a column is seen, before its release"
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,18 @@ class Plan:
         """How many faults of a kind."""
         return Counter(fault.kind for faults in self.tracks.values() for fault in faults)[kind]
 
+    def lets_close(self, period: int) -> bool:
+        """Whether nothing is left that must come before the cut of this period.
+
+        These are the faults of earlier periods of those that live on from period to period. To the synthesizer all must have
+        happened that comes before a fault that aims at this period's release: that could be over else.
+        """
+        lasting = (SYNTHESIZER, BROKER, *GATHERERS)
+        if any(fault.period < period for track in lasting for fault in self.tracks[track]):
+            return False
+        aims = {fault.aim for fault in self.tracks[SYNTHESIZER] if fault.period == period}
+        return Aim.AFTER_START not in aims or aims == {Aim.AFTER_START}
+
     def shortages(self, struck: Mapping[tuple[str, str], int]) -> list[str]:
         """Of which kinds fewer struck a role than were planned; `struck` is by kind and role."""
         planned = Counter((fault.kind, ROLES[track]) for track, faults in self.tracks.items() for fault in faults)
@@ -102,12 +114,33 @@ def draw_plan(seed: int, horizon: int, amount: Amount) -> Plan:
 
 def _synthesizer(rng: Random, last: int, amount: Amount, stops: int) -> list[Fault]:
     """Takeovers first in their periods: only the next cut shows which of two may go on."""
-    faults = _spread(rng, last, [Kind.KILL] * amount.kills + [Kind.STOP] * stops, list(Aim), 4.0)
-    order = list(Aim)
-    faults.sort(key=lambda fault: (fault.period, order.index(fault.aim)))
     # Not in period 1, in which there may be no folder yet to be copied.
-    takeovers = [Fault(p, Kind.TAKEOVER, Aim.AFTER_START, 0.0) for p in _periods(rng, 2, last, amount.takeovers)]
-    return sorted([*takeovers, *faults], key=lambda fault: (fault.period, fault.kind is not Kind.TAKEOVER))
+    takeovers = _periods(rng, 2, last, amount.takeovers)
+    faults = [Fault(period, Kind.TAKEOVER, Aim.AFTER_START, 0.0) for period in takeovers]
+    kinds = [Kind.KILL] * amount.kills + [Kind.STOP] * stops
+    for kind, period in zip(rng.sample(kinds, len(kinds)), _periods(rng, 1, last, len(kinds)), strict=True):
+        aim = _rarest_aim(faults, period)
+        faults.append(Fault(period, kind, aim, _delay(rng, aim, 4.0)))
+    order = list(Aim)
+    return sorted(faults, key=lambda fault: (fault.period, fault.kind is not Kind.TAKEOVER, order.index(fault.aim)))
+
+
+def _rarest_aim(faults: Sequence[Fault], period: int) -> Aim:
+    """Of those that another fault of the synthesizer in this period can still find, the one that fewest have."""
+    here = [fault for fault in faults if fault.period == period]
+    if any(fault.kind is Kind.TAKEOVER for fault in here):
+        # It ends only when the period is released.
+        return Aim.AFTER_START
+    # An intent that is committed does not come again in its period; columns come again after every kill.
+    announced = any(fault.aim is Aim.AT_INTENT for fault in here)
+    aims = [aim for aim in Aim if not (announced and aim is Aim.AT_INTENT)]
+    return min(aims, key=Counter(fault.aim for fault in faults).__getitem__)
+
+
+def _delay(rng: Random, aim: Aim, longest: float) -> float:
+    """Undisturbed, a release takes 0.3 s from the cut on, and some tens of milliseconds from its intent on."""
+    most = {Aim.AFTER_START: longest, Aim.AFTER_CUT: 0.2, Aim.AT_INTENT: 0.01, Aim.AT_COLUMN: 0.003}
+    return rng.uniform(0.0, most[aim])
 
 
 def _spread(rng: Random, last: int, kinds: Sequence[Kind], aims: Sequence[Aim], longest: float) -> list[Fault]:
@@ -117,8 +150,7 @@ def _spread(rng: Random, last: int, kinds: Sequence[Kind], aims: Sequence[Aim], 
     faults = []
     for number, (kind, period) in enumerate(zip(shuffled, periods, strict=True)):
         aim = aims[number % len(aims)]
-        most = longest if aim is Aim.AFTER_START else 1.0 if aim is Aim.AFTER_CUT else 0.02
-        faults.append(Fault(period, kind, aim, rng.uniform(0.0, most)))
+        faults.append(Fault(period, kind, aim, _delay(rng, aim, longest)))
     return faults
 
 

@@ -12,6 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos.plan import Fault
+from tests.chaos.strikes import Strike
+
 ROOT = Path(__file__).parents[2]
 KILLED = -signal.SIGKILL
 
@@ -24,8 +27,7 @@ class Journal:
     """A file for all that happens, in order."""
     ends: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """By role, cause and exit code."""
-    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Done to whom, by kind and role."""
+    strikes: list[Strike] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
@@ -34,9 +36,15 @@ class Journal:
         with self.story.open("a") as file:
             file.write(f"{time.monotonic() - self.began:7.2f} {line}\n")
 
-    def fault(self, kind: str, role: str) -> None:
-        self.faults[kind, role] += 1
-        self.note(f"{role}: {kind}")
+    @property
+    def faults(self) -> Counter[tuple[str, str]]:
+        """Done to whom, by kind and role."""
+        return Counter((strike.kind, strike.role) for strike in self.strikes)
+
+    def fault(self, role: str, fault: Fault, period: int | None = None) -> None:
+        """A fault has just happened; `period` is the one before whose release it was to come, if it aimed at one."""
+        self.strikes.append(Strike(fault.kind, role, fault.aim, period, time.time()))
+        self.note(f"{role}: {fault.kind}, {fault.aim}" + ("" if period is None else f", period {period}"))
 
     def violation(self, line: str) -> None:
         self.violations.append(line)

@@ -33,7 +33,10 @@ async def report_and_close(stage: Stage) -> None:
         stage.reporting = period
         stage.journal.note(f"period {period} is reported")
         await asyncio.gather(_by_program(stage, range(half), period), _by_command(stage, panel, half, period))
-        await stage.until(lambda period=period: stage.done_before(period), f"the faults before period {period}")  # type: ignore[misc]
+        await stage.until(
+            lambda period=period: stage.plan.lets_close(period),  # type: ignore[misc]
+            f"the faults before the cut of period {period}",
+        )
         await stage.until(
             lambda period=period: stage.subscriber.released >= period - AHEAD,  # type: ignore[misc]
             f"period {period - AHEAD}",
@@ -96,7 +99,7 @@ async def _harm_once(stage: Stage, process: Process, faults: list[Fault]) -> boo
         if not process.runs:
             return False
         await asyncio.sleep(0.005)
-    return await harm(stage, process, faults[0].kind, "reporter")
+    return await harm(stage, process, "reporter", faults[0])
 
 
 async def _close(stage: Stage, period: int) -> None:

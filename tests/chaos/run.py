@@ -18,6 +18,7 @@ from tests.chaos.processes import Journal, Starter
 from tests.chaos.reporting import report_and_close
 from tests.chaos.secret_checks import chance_of_noise
 from tests.chaos.stage import SESSION, TRANSACTION, Stage
+from tests.chaos.strikes import cut_off, misses, release_times, scores
 from tests.chaos.study import ID_MARK, SYMBOL_MARK, ChaosStudy
 from tests.chaos.subscriber import Subscriber
 from tests.chaos.synthesizers import Synthesizers
@@ -30,6 +31,7 @@ ENVIRON = {
     "STREAMPROC_KAFKA_TRANSACTION_TIMEOUT": str(TRANSACTION),
     "STREAMPROC_DEBUG": "1",
 }
+MISSES = "faults struck when they were to, and cut publications off"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path, *, cluster: boo
         await starter.end_all()
         broker.kill()
     found["1: whoever reads a column, whenever, reads the same bytes"] += subscriber.changed
-    found |= judge(journal, draw_plan(study.seed, study.horizon, amount))
+    plan = draw_plan(study.seed, study.horizon, amount)
+    releases, aborted = release_times(evidence), cut_off(evidence)
+    came_off = scores(plan, journal.strikes, releases)
+    found |= judge(journal, plan) | {MISSES: misses(came_off, aborted)}
     report = {
         "asked": {
             "seed": study.seed,
@@ -92,6 +97,12 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path, *, cluster: boo
             "brokers": len(stage.nodes),
         },
         "faults": {f"{kind} ({role})": count for (kind, role), count in sorted(journal.faults.items())},
+        "in time": {
+            f"{aim} ({role})": {"planned": score.planned, "struck": score.struck, "in time": score.in_time}
+            for (aim, role), score in came_off.items()
+        },
+        "missed": [strike.lateness(releases) for strike in journal.strikes if not strike.in_time(releases)],
+        "seen but never committed": dict(sorted(aborted.items())),
         "exits": {f"{role} after {cause}: {code}": count for (role, cause, code), count in sorted(journal.ends.items())},
         "seconds": {
             "faults and study": round(lived, 1),

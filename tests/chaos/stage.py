@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.broker import KafkaBroker
 from tests.broker.cluster import KafkaCluster
-from tests.chaos.plan import BROKER, GATHERERS, SYNTHESIZER, Aim, Fault, Plan
+from tests.chaos.plan import Aim, Fault, Plan
 from tests.chaos.processes import Journal, Process, Starter
 from tests.chaos.study import ChaosStudy
 from tests.chaos.subscriber import Subscriber
@@ -19,6 +19,8 @@ SESSION, TRANSACTION = 4.0, 5.0
 """Seconds: the time-outs of the run. Short, so that many stops outlast them; long enough for a busy machine."""
 STOP = 6.5
 """Seconds of a stop: longer than both."""
+AT_ONCE = 0.001
+"""Seconds between two looks for what is over within some tens of milliseconds."""
 PATIENCE = 300.0
 """Seconds after which something that ought to happen will not."""
 AFTER_BROKER = 35.0
@@ -65,20 +67,15 @@ class Stage:
         """How a command may end by itself: only a broker that was away excuses that it gave up."""
         return {0, 5} if process.began < self.broker_trouble else {0}
 
-    def done_before(self, period: int) -> bool:
-        """Whether all faults of earlier periods have happened to those that live on from period to period."""
-        lasting = (SYNTHESIZER, BROKER, *GATHERERS)
-        return not any(fault.period < period for track in lasting for fault in self.plan.tracks[track])
-
-    async def until(self, condition: Callable[[], bool], what: str) -> bool:
-        """Wait; that it does not come is a violation, and the end of the run."""
+    async def until(self, condition: Callable[[], bool], what: str, pause: float = 0.005) -> bool:
+        """Wait, looking after every pause; that it does not come is a violation, and the end of the run."""
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if self.hopeless:
                 return False
             if time.monotonic() > deadline:
                 self.give_up(f"waited {PATIENCE:g} s for {what}")
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(pause)
         return True
 
     def give_up(self, why: str) -> None:
@@ -86,17 +83,30 @@ class Stage:
         self.hopeless = True
         self.journal.violation(f"9: {why}")
 
-    async def moment(self, fault: Fault, began: Callable[[], float]) -> None:
-        """Wait for the moment a fault aims at; `began` says when whom it will hit was started."""
-        seen = self.subscriber
-        intents, columns = seen.intents, seen.columns
+    async def moment(self, fault: Fault, began: Callable[[], float]) -> int | None:
+        """Wait for the moment a fault aims at; `began` says when whom it will hit was started.
+
+        Answers with the period before whose release it is, or was when it was seen; None if there is none, or no longer.
+        """
         if fault.aim is Aim.AFTER_START:
             await self.until(lambda: time.monotonic() >= began() + fault.delay, "a process to grow old")
-            return
+            return None
         if fault.aim is Aim.AFTER_CUT:
-            await self.until(lambda: seen.closed >= fault.period, f"the cut of period {fault.period}")
-        elif fault.aim is Aim.AT_INTENT:
-            await self.until(lambda: seen.intents > intents or seen.released >= fault.period, "an intent")
+            await self.until(lambda: self.subscriber.closed >= fault.period, f"the cut of period {fault.period}")
+            period = fault.period if self.subscriber.released < fault.period else None
         else:
-            await self.until(lambda: seen.columns > columns or seen.released >= fault.period, "a column")
+            period = await self._publication(fault)
         await asyncio.sleep(fault.delay)
+        return period
+
+    async def _publication(self, fault: Fault) -> int | None:
+        """The period whose intent or column is seen next; None if that of the fault is released before."""
+        seen = self.subscriber
+        # What is only read from now on may have been made by a process that has been killed since.
+        now = time.time()
+
+        def comes() -> bool:
+            return (seen.last_intent if fault.aim is Aim.AT_INTENT else seen.last_column) > now
+
+        await self.until(lambda: comes() or seen.released >= fault.period, fault.aim, AT_ONCE)
+        return seen.announced if comes() else None

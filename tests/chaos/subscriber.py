@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgpack
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.chaos.topics import consumer
+from tests.chaos.topics import consumer, made
 
 
 class Subscriber:
@@ -24,8 +24,10 @@ class Subscriber:
         """When the record of each period was first seen committed in the ledger, on the monotonic clock."""
         self.cuts: dict[int, float] = {}
         """When the cut of each period was first seen."""
-        self.intents = self.columns = 0
-        """How many of them have come, committed or not."""
+        self.announced = 0
+        """The period of the last intent that came, committed or not. Its publication may have columns of earlier ones."""
+        self.last_intent = self.last_column = 0.0
+        """When the last of them that came, committed or not, was made, in seconds of the wall clock."""
         self._names = {topic: name for name, topic in topics.items()}
         self._control = control
         self._ending = threading.Event()
@@ -80,9 +82,9 @@ class Subscriber:
         assert topic is not None and offset is not None and isinstance(value, bytes)
         if committed and self.seen[self._names[topic]].setdefault(offset, value) != value:
             self.changed.append(f"{topic} offset {offset}: other bytes than before")
-        self._note(dict(msgpack.unpackb(value)), committed)
+        self._note(dict(msgpack.unpackb(value)), committed, made(message))
 
-    def _note(self, fields: dict[str, object], committed: bool) -> None:
+    def _note(self, fields: dict[str, object], committed: bool, at: float) -> None:
         kind, period = fields["type"], fields.get("period")
         if not isinstance(period, int):
             return
@@ -92,6 +94,6 @@ class Subscriber:
         elif kind == "cut":
             self.cuts.setdefault(period, time.monotonic())
         elif kind == "intent":
-            self.intents += 1
+            self.announced, self.last_intent = period, at
         elif kind == "column":
-            self.columns += 1
+            self.last_column = at

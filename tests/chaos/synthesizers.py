@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from tests.chaos.crew import GIVE_UP, harm
-from tests.chaos.plan import SYNTHESIZER, Kind
+from tests.chaos.plan import SYNTHESIZER, Fault, Kind
 from tests.chaos.processes import KILLED, Process
 from tests.chaos.stage import STOP, Stage
 
@@ -103,16 +103,16 @@ class Synthesizers:
             await self._stage.until(lambda: self._stage.reporting >= faults[0].period, f"period {faults[0].period}")
             await self._stage.until(lambda: self._seat.process is not None, "a synthesizer")
             if faults[0].kind is Kind.TAKEOVER:
-                done = await self._takeover()
+                done = await self._takeover(faults[0])
             else:
-                await self._stage.moment(faults[0], lambda: self._seat.running.began)
-                done = await harm(self._stage, self._seat.running, faults[0].kind, SYNTHESIZER)
+                period = await self._stage.moment(faults[0], lambda: self._seat.running.began)
+                done = await harm(self._stage, self._seat.running, SYNTHESIZER, faults[0], period)
             if done:
                 del faults[0]
             elif self._stage.over:
                 return
 
-    async def _takeover(self) -> bool:
+    async def _takeover(self, fault: Fault) -> bool:
         """The first is stopped as if dead; another is refused its folder, then works on a copy; then the first wakes up."""
         stage, first = self._stage, self._seat
         await stage.until(lambda: self._seat.holds_its_folder, "a synthesizer to take its folder")
@@ -120,7 +120,7 @@ class Synthesizers:
             await asyncio.sleep(0.05)
             return False
         begun = stage.subscriber.released
-        stage.journal.fault(Kind.TAKEOVER, SYNTHESIZER)
+        stage.journal.fault(SYNTHESIZER, fault)
         held = state_in(first.folder)
         intruder = await start(stage, "intruder", first.folder)
         self._folders += 1

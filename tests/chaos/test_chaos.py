@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.broker import missing_programs
-from tests.chaos.plan import ROLES, Amount, Kind, draw_plan
+from tests.chaos.plan import GATHERERS, ROLES, SYNTHESIZER, Aim, Amount, Fault, Kind, Plan, draw_plan
 from tests.chaos.processes import Journal
-from tests.chaos.run import chaos, judge
+from tests.chaos.run import MISSES, chaos, judge
 from tests.chaos.study import ChaosStudy
 
 AMOUNT = Amount(kills=50, stops=20, broker_faults=6, takeovers=4)
@@ -24,7 +25,8 @@ async def test_a_study_survives_kills_of_every_role_a_stop_past_the_time_outs_an
     outcome = await chaos(ChaosStudy(seed=3, reports=1500, horizon=3), few, tmp_path / "run")
 
     assert outcome.violations == [], (tmp_path / "run" / "story.txt").read_text()
-    assert "every fault of the plan struck" in outcome.report["invariants"]
+    assert {"every fault of the plan struck", MISSES} <= outcome.report["invariants"].keys()
+    assert sum(score["struck"] for score in outcome.report["in time"].values()) == 8
     assert outcome.last_line == "chaos seed 3: 1500 reports, 6 kills, 1 stops, 1 broker faults, 0 violations"
 
 
@@ -44,15 +46,32 @@ def test_a_plan_has_what_was_asked_for_and_leaves_the_last_period_alone() -> Non
         assert all(1 <= fault.period <= 9 for fault in faults)
 
 
+def plan_of(*faults: Fault, gatherer: Sequence[Fault] = ()) -> Plan:
+    tracks: dict[str, list[Fault]] = {track: [] for track in ROLES}
+    return Plan(tracks | {SYNTHESIZER: [*faults], GATHERERS[0]: [*gatherer]})
+
+
+def test_a_period_is_closed_only_when_its_release_can_still_be_aimed_at() -> None:
+    early, aimed = Fault(2, Kind.STOP, Aim.AFTER_START, 1.0), Fault(2, Kind.KILL, Aim.AT_COLUMN, 0.0)
+    takeover = Fault(2, Kind.TAKEOVER, Aim.AFTER_START, 0.0)
+    assert not plan_of(early, aimed).lets_close(2)
+    assert plan_of(aimed).lets_close(2)
+    assert plan_of(takeover, early).lets_close(2), "a takeover ends only after the cut"
+    assert plan_of(gatherer=[early]).lets_close(2)
+    assert plan_of(aimed).lets_close(1)
+    for left in (plan_of(aimed), plan_of(gatherer=[early])):
+        assert not left.lets_close(3)
+
+
 def test_a_run_in_which_fewer_faults_struck_than_planned_is_a_violation(tmp_path: Path) -> None:
     journal, short = Journal(tmp_path / "story.txt"), "every fault of the plan struck"
     for track, faults in draw_plan(1, 10, AMOUNT).tracks.items():
         for fault in faults:
-            journal.fault(fault.kind, ROLES[track])
+            journal.fault(ROLES[track], fault)
     assert judge(journal, draw_plan(1, 10, AMOUNT))[short] == []
 
-    journal.faults[Kind.KILL, "gatherer"] -= 1
-    del journal.faults[Kind.TAKEOVER, "synthesizer"]
+    journal.strikes.remove(next(each for each in journal.strikes if (each.kind, each.role) == (Kind.KILL, "gatherer")))
+    journal.strikes = [each for each in journal.strikes if each.kind is not Kind.TAKEOVER]
 
     assert sorted(judge(journal, draw_plan(1, 10, AMOUNT))[short]) == [
         "kill -9 (gatherer): 49 of 50 struck",

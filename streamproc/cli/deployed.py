@@ -70,10 +70,10 @@ def run_once(deployment: Deployment, work: Coroutine[Any, Any, Result], *, waits
     return _run(bounded())
 
 
-def run_until_told(work: Coroutine[Any, Any, None]) -> None:
-    """Run a role until it is done or is told to stop (SIGTERM, Ctrl-C), which is a clean end."""
+def run_until_told(work: Coroutine[Any, Any, None]) -> bool:
+    """Run a role until it is done or is told to stop (SIGTERM, Ctrl-C), which is a clean end; whether it was told."""
 
-    async def stoppable() -> None:
+    async def stoppable() -> bool:
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(work)
         told = asyncio.Event()
@@ -89,8 +89,9 @@ def run_until_told(work: Coroutine[Any, Any, None]) -> None:
         except asyncio.CancelledError:
             if not told.is_set():
                 raise
+        return told.is_set()
 
-    _run(stoppable())
+    return _run(stoppable())
 
 
 def _run(work: Coroutine[Any, Any, Result]) -> Result:

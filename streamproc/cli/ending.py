@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import io
 import os
+import select
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parents[1]
 
+LOOK = 0.5
+"""Seconds between two looks whether anybody still reads."""
+
+_PLAIN = {"±": "+/-", "…": "...", "’": "'", "“": '"', "”": '"'}
+"""What people see instead where standard output has no such signs."""
+
 
 def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     """Run `command` with the arguments of this process, and exit.
@@ -32,6 +40,10 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
     if not is_until_told():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which is said below
     _end_when_nobody_reads()
+    codecs.register_error("plain", _plain_signs)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")
     try:
         code = command.main(prog_name=name, standalone_mode=False)
         sys.stdout.flush()
@@ -50,6 +62,11 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
             sys.stderr.writelines(_traceback(error))
         _complain(_unexpected(error))
     sys.exit(code)
+
+
+def _plain_signs(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_PLAIN.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 def _complain(message: str) -> None:
@@ -92,6 +109,30 @@ def _end_when_nobody_reads() -> None:
             line_buffering=given.line_buffering,
             write_through=given.write_through,
         )
+
+
+async def while_somebody_reads(work: Coroutine[Any, Any, None]) -> None:
+    """Do it, unless the reader of standard output goes away before: who only waits does not meet that by writing."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not task.done():
+            if _reader_is_gone():
+                sys.exit(128 + signal.SIGPIPE)
+            await asyncio.wait([task], timeout=LOOK)
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _reader_is_gone() -> bool:
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False  # it is no file
+    asked = select.poll()
+    asked.register(output, 0)  # nothing but errors and hang-ups, which are always told
+    return any(event & select.POLLERR for _, event in asked.poll(0))
 
 
 def _unexpected(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from streamproc.cli.figures import delta_shown, epsilon_shown, number_shown, rounded_up
 from streamproc.cli.plan_alternatives import alternatives_table
-from streamproc.cli.tables import table_console, titled_table
+from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import WindowRelease
@@ -31,7 +31,7 @@ def show_plan(plan: StudyPlan) -> None:
         console.print(Text(f"\nWARNING  {warning.release}: {warning.message}.", style="bold yellow"))
     for table in _tables(plan):
         console.print()
-        console.print(table)
+        print_table(console, table)
     console.print()
     for note in plan.notes:
         console.print(f"Note: {note.message}.")
@@ -59,9 +59,9 @@ def _releases(plan: StudyPlan) -> Table:
     table = titled_table(
         f"Releases: budget and noise ({plan.adjacency.value}, delta {delta_shown(plan.study.privacy.delta)})"
     )
-    table.add_column("release", overflow="fold")
+    add_names(table, "release", (release.release.name for release in plan.releases))
     table.add_column("kind", no_wrap=True)
-    for heading in ("share", "rho", "epsilon", "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
+    for heading in ("rho,\nshare", "epsilon", "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for release in plan.releases:
         memory = release.memory
@@ -69,13 +69,12 @@ def _releases(plan: StudyPlan) -> Table:
         table.add_row(
             release.release.name,
             _kind(release),
-            f"{float(release.share):.3g}",
-            rounded_up(release.contract.rho),
+            f"{rounded_up(release.contract.rho)}\n{float(release.share):.3g}",
             epsilon_shown(release.epsilon),
             number_shown(release.noise_people),
             f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
             f"{'' if known else '~'}{memory.rows:,}",
-            f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B a row",
+            f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
         )
     return table
 
@@ -84,7 +83,7 @@ def _kind(release: ReleasePlan) -> str:
     chosen = release.release
     if isinstance(chosen, WindowRelease):
         return f"window, k={chosen.k}\n{chosen.measure}"
-    return f"cumulative\n{chosen.counter}, {chosen.allocation}"
+    return f"cumulative\n{chosen.counter}\n{chosen.allocation}"
 
 
 def _errors(release: ReleasePlan) -> Table:
@@ -92,8 +91,8 @@ def _errors(release: ReleasePlan) -> Table:
         f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})"
     )
     columns_only = release.contract.kind == "cumulative"
-    table.add_column("question", overflow="fold")
-    worst = ["worst at\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
+    add_names(table, "question", (query.label for query in release.queries))
+    worst = ["worst,\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
     last = ["last, ±\npeople", "last, ±\n% points"]
     for heading in [*worst, *last, *(["columns\nonly, ±"] if columns_only else [])]:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -123,19 +122,19 @@ def _error_cells(query: QueryPlan) -> list[str]:
 
 def _spending(plan: StudyPlan) -> Table:
     table = titled_table(f"Spent after a period: running totals ({plan.adjacency.value})")
-    table.add_column("", overflow="fold")
+    names, delta = [f"{release.release.name}: rho" for release in plan.releases], delta_shown(plan.study.privacy.delta)
+    add_names(table, "", names)
     horizon = plan.study.horizon
     wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
     shown = [spent.period for spent in plan.spending if spent.period in wanted]
     for period in shown:
         table.add_column(str(period), justify="right", no_wrap=True)
-    for release in plan.releases:
+    for name, release in zip(names, plan.releases, strict=True):
         by_period = {spent.period: spent for spent in release.spending}
-        table.add_row(f"{release.release.name}: rho", *(rounded_up(by_period[period].rho) for period in shown))
+        table.add_row(name, *(rounded_up(by_period[period].rho) for period in shown))
     total = {spent.period: spent for spent in plan.spending}
     if len(plan.releases) > 1:
         table.add_row("study: rho", *(rounded_up(total[period].rho) for period in shown))
-    delta = delta_shown(plan.study.privacy.delta)
     table.add_row(f"study: epsilon at delta {delta}", *(epsilon_shown(total[period].epsilon) for period in shown))
     return table
 
@@ -143,7 +142,7 @@ def _spending(plan: StudyPlan) -> Table:
 def _other_adjacency(plan: StudyPlan) -> Table:
     ours, theirs = plan.adjacency.value, plan.other_adjacency.value
     table = titled_table(f"The same noise under {theirs} instead of {ours}")
-    table.add_column("", overflow="fold")
+    add_names(table, "", (release.release.name for release in plan.releases))
     for heading in (f"rho\n{ours}", f"rho\n{theirs}", "times", f"epsilon\n{theirs}"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = [(release.release.name, release.spending[-1], release.other) for release in plan.releases]

@@ -12,8 +12,8 @@ from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
 from streamproc.cli.figures import INSECURE, counted, delta_shown, epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
-from streamproc.cli.tables import table_console, titled_table
-from streamproc.errors import Refused
+from streamproc.cli.tables import add_names, print_table, table_console, titled_table
+from streamproc.errors import Refused, VerificationFailed
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
@@ -71,6 +71,17 @@ def say_if_not_begun(deployment: Deployment, public: PublicStudy) -> None:
         click.echo(f"{deployment.broker.url}: holds no ledger of {deployment.study.name} yet", err=True)
 
 
+def is_insecure(public: PublicStudy) -> bool | None:
+    """Whether its noise came from a seed; None before it began."""
+    return public.ledger.study.insecure if public.ledger else None
+
+
+def say_if_insecure(public: PublicStudy) -> None:
+    """To people."""
+    if is_insecure(public):
+        click.echo(INSECURE, err=True)
+
+
 def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None) -> dict[str, Any]:
     """The object `status --json` prints."""
     study = deployment.study
@@ -99,7 +110,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
         "epsilon_spent": epsilon_of_rho(spent, study.privacy.delta),
         "delta": study.privacy.delta,
         "adjacency": study.privacy.adjacency.value,
-        "insecure": public.ledger.study.insecure if public.ledger else None,
+        "insecure": is_insecure(public),
         "releases": releases,
     }
 
@@ -132,13 +143,13 @@ def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
     if found["n"] is not None and expected is not None and found["n"] != expected:
         console.print(f"{found['n']:,} people take part; the study expected {expected:,}")
     table = titled_table()
-    table.add_column("release", overflow="fold")
+    add_names(table, "release", found["releases"])
     for heading in ("synthetic people", "padding per bin", "rho spent", "of", "clamped"):
         table.add_column(heading, justify="right")
     for name, row in found["releases"].items():
         costs = [rounded_up(row["rho_spent"]), rounded_up(row["rho"])]
         table.add_row(name, _counted(row["n_star"]), _counted(row["n_pad"]), *costs, _counted(row["clamped"]))
-    console.print(table)
+    print_table(console, table)
 
 
 def _counted(number: int | None) -> str:
@@ -157,14 +168,22 @@ def people_of(public: PublicStudy) -> int | None:
 @json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
     """Walk the ledger's chain and recompute every digest."""
-    public = run_once(deployment, read_public(deployment), waits=True)
-    public.check_complete()
-    columns = sum(len(public.columns(release.name)) for release in deployment.study.releases)
+    study = deployment.study
+    try:
+        public = run_once(deployment, read_public(deployment), waits=True)
+        public.check_complete()
+    except VerificationFailed as failed:
+        if as_json:
+            click.echo(json.dumps({"study": study.name, "verified": False, "problem": str(failed)}))
+        raise
+    columns = sum(len(public.columns(release.name)) for release in study.releases)
     head = public.ledger.head.hex() if public.ledger else None
-    found = {"study": deployment.study.name, "verified": True, "periods": public.period, "columns": columns, "head": head}
-    said = (
-        f"{counted(public.period, 'period')}, {counted(columns, 'column')} verified, head {head}"
-        if head
-        else "has no ledger yet: nothing to verify"
-    )
-    click.echo(json.dumps(found) if as_json else f"{deployment.study.name}: {said}")
+    if as_json:
+        found = {"study": study.name, "verified": True if head else None, "periods": public.period, "columns": columns}
+        click.echo(json.dumps(found | {"head": head, "insecure": is_insecure(public)}))
+    elif head is None:
+        click.echo(f"{study.name}: has no ledger yet: nothing to verify")
+    else:
+        verified = f"{counted(public.period, 'period')}, {counted(columns, 'column')} verified"
+        click.echo(f"{study.name}: {verified}, head {head}")
+        say_if_insecure(public)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.cli.public import people_of, read_public, say_if_not_begun
+from streamproc.cli.public import people_of, read_public, say_if_insecure, say_if_not_begun
 from streamproc.panel.frames import check_arrow
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
@@ -31,15 +31,17 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
         check_arrow()
     public = run_once(deployment, read_public(deployment), waits=True)
     say_if_not_begun(deployment, public)
-    results_folder(folder, [release.name for release in deployment.study.releases], ())
-    for release in deployment.study.releases:
-        panel = public.panel(release.name)
+    # All before the first is written: what does not verify leaves no part of it behind.
+    panels = {release.name: public.panel(release.name) for release in deployment.study.releases}
+    results_folder(folder, list(panels), ())
+    for name, panel in panels.items():
         if panel is not None:
-            save_panel(panel, folder / f"{release.name}.csv")
+            save_panel(panel, folder / f"{name}.csv")
             if parquet:
-                save_panel(panel, folder / f"{release.name}.parquet")
+                save_panel(panel, folder / f"{name}.parquet")
     write_json(folder / "ledger.json", _ledger_to_dict(public.ledger, people_of(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
+    say_if_insecure(public)
 
 
 def _ledger_to_dict(ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:

@@ -9,20 +9,17 @@ from rich.table import Table
 from rich.text import Text
 
 from streamproc.cli.figures import INSECURE, delta_shown, epsilon_shown, rounded_up
-from streamproc.cli.tables import table_console, titled_table
+from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.errors_table import LEVEL
 from streamproc.replay.examine import Score
 from streamproc.replay.summary import Summary
 
-_NAME = 20
-"""Characters of a release's name that stand in one line."""
-
 
 def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, Score] | None, errors: Path) -> None:
     """The cost and size of each release, how accurate it was if `scores` says, and where the files are."""
     console = table_console()
-    console.print(_table(summary, scores))
+    print_table(console, _table(summary, scores))
     console.print(
         f"\nTogether rho {rounded_up(summary['rho_spent'])} of {rounded_up(summary['rho'])}: epsilon "
         f"{epsilon_shown(summary['epsilon'])} at delta {delta_shown(summary['delta'])}, for a person's whole history "
@@ -41,7 +38,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
     title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {delta_shown(summary['delta'])}"
     table = titled_table(title)
-    table.add_column("release", overflow="fold", min_width=min(max(map(len, summary["releases"])), _NAME))
+    add_names(table, "release", summary["releases"])
     headings = ["synthetic\npeople n*", "n_pad\nper bin", "rho\nspent", "epsilon\nspent", "counts\nclamped"]
     if scores is not None:
         headings += ["RMS error\n% points", f"{LEVEL:.0%} CI\ncovers"]

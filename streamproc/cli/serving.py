@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamproc.cli.deployed import first_error, on_deployment, run_until_told
+from streamproc.cli.figures import INSECURE
 from streamproc.errors import Refused, StreamprocError
 from streamproc.ports.log import Log
 from streamproc.service.deployment import Deployment
@@ -81,6 +82,8 @@ def role(command: Callable[..., None]) -> Callable[..., None]:
 def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health], Awaitable[None]]) -> None:
     """Do the work of a role once its broker answers, and show how it goes until it ends or is told to stop."""
     set_up_logs(as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
+    if deployment.seed is not None:
+        event(INSECURE, logging.WARNING)
     health = Health(deployment)
     listeners, page = _listeners(health, serving), _page(deployment, health) if serving.public is not None else None
     if page is not None:
@@ -101,7 +104,8 @@ def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health]
             event(OVER)
 
     try:
-        run_until_told(work_and_listen())
+        if run_until_told(work_and_listen()):
+            event("stopped, as told")
     except StreamprocError as error:
         if not serving.log_json:
             raise

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from streamproc.cli.deployed import on_deployment, run_until_told, timeout_option
+from streamproc.cli.ending import while_somebody_reads
+from streamproc.cli.figures import INSECURE
 from streamproc.cli.options import json_option
 from streamproc.panel import AtLeast, Query, exactly
 from streamproc.privacy.quantities import Period
@@ -37,23 +39,28 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
 
     waits = None if as_json else say_waiting
 
-    async def work() -> None:
+    async def show() -> None:
+        warned = as_json
         async with deployment.connect() as log:
             columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=waits)
             async for column in columns:
+                if not warned and column.panel.contract.insecure:
+                    click.echo(INSECURE, err=True)
+                    warned = True
                 click.echo(json.dumps(_column_to_dict(column)) if as_json else _column_line(column))
 
-    run_until_told(work())
+    run_until_told(while_somebody_reads(show()))
 
 
 def _column_to_dict(column: Published) -> dict[str, Any]:
     """The object that `watch --json` prints."""
-    return {
+    found = {
         "release": column.release,
         "period": column.period,
         "rows": len(column.column),
         "digest": column.digest.hex(),
     }
+    return found | {"insecure": True} if column.panel.contract.insecure else found
 
 
 def _column_line(column: Published) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -116,9 +118,33 @@ def test_a_narrow_terminal_loses_nothing_of_a_table(
     study.write_text(study_text(200))
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "40")
-    shown = streamproc("status", study).out
-    assert "…" not in shown
-    assert "months-poor" in shown
+    for command in ("status", "plan"):
+        shown = streamproc(command, study).out
+        assert "…" not in shown
+        assert "months-poor " in shown
+
+
+def test_a_plan_fits_a_terminal_of_the_usual_width(
+    tmp_path: Path, streamproc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(study_text(23_374))
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", streamproc("plan", study).out).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith(("quarterly ", "months-poor ")) for line in lines) == 4  # two tables have both in front
+
+
+def test_where_output_is_ascii_signs_are_spelt_out(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(study_text(200))
+    command = [sys.executable, "-m", "streamproc", "plan", str(study)]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"95% +/-" in ended.stdout
+    assert b"?" not in ended.stdout
 
 
 @pytest.mark.parametrize(("count", "shown"), [(0, "0 periods"), (1, "1 period"), (2_000, "2,000 periods")])

@@ -20,11 +20,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import cast, get_args
 
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Study, WindowRelease
 from streamproc.study.release import share_the_rest
 from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
-from tests.simulation.fated import Crash, Fated
+from tests.simulation.fated import Crash, Fated, Way
 from tests.simulation.invariants import check_everything
 from tests.simulation.journal import Journal, Violation
 from tests.simulation.operator import Operator
@@ -132,10 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many runs at a time")
     parser.add_argument("--every", action="store_true", help="play every pair, not one for all that are alike: takes hours")
     parser.add_argument("--part", type=_part, metavar="K/N", default=(1, 1), help="the K-th of N parts of the first crashes")
-    parser.add_argument("--at", nargs="+", metavar="MOMENT:WAY", help="these crashes, one after the other, with a trace")
+    parser.add_argument(
+        "--at", nargs="+", type=_crash, metavar="MOMENT:WAY", help="these crashes, one after the other, with a trace"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.at:
-        return _show_one([Crash(int(number), way) for number, _, way in (text.partition(":") for text in chosen.at)])
+        return _show_one(chosen.at)
     calm = play(())[0]
     firsts = calm.next_crashes()
     print(f"{len(calm.moments)} moments, {sum(map(len, firsts))} crashes, of which {len(firsts)} differ", flush=True)
@@ -145,6 +148,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alike = "" if chosen.every else f" that differ (each of {total.possible} possible ones is like one of them)"
     print(f"{total.crashes} crashes, {total.pairs} pairs{alike}, {total.broken} violations")
     return 1 if total.broken else 0
+
+
+def _crash(text: str) -> Crash:
+    number, _, way = text.partition(":")
+    if not number.isdecimal() or way not in get_args(Way):
+        raise argparse.ArgumentTypeError(f"expected a number, ':' and one of {', '.join(get_args(Way))}")
+    return Crash(int(number), cast(Way, way))
 
 
 def _part(text: str) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from streamproc.cli.figures import INSECURE, epsilon_shown
 from tests.broker import KafkaBroker
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, random_symbols
+from tests.stream.programs import PATIENCE
 from tests.stream.seen import RELEASES
 
 T = 4
@@ -57,7 +58,7 @@ def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created
     assert status["releases"]["recent"] == {"n_star": None, "n_pad": None, "rho": 0.25, "rho_spent": 0, "clamped": 0}
     assert "0 of 4 periods" in fresh.do("status").out
     verified = json.loads(fresh.do("verify", "--json").out)
-    assert (verified["columns"], verified["head"]) == (0, None)
+    assert (verified["verified"], verified["columns"], verified["head"]) == (None, 0, None)
     fresh.do("pull", "--out", fresh.folder / "out")
     assert json.loads((fresh.folder / "out" / "ledger.json").read_text()) == {"study": None, "periods": []}
     assert "kafka-acls" in fresh.do("init", "--print").out
@@ -139,6 +140,31 @@ def test_watch_ends_quietly_when_nobody_reads_its_lines_any_more(finished: Place
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+def test_watch_ends_when_its_reader_goes_away_though_no_column_comes(fresh: Place) -> None:
+    """As `watch STUDY | head -1` does; the next column may be a month away."""
+    read, write = os.pipe()
+    command = [sys.executable, "-m", "streamproc", "watch", str(fresh.file), "--broker", fresh.url]
+    with subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE, text=True) as watching:
+        os.close(write)
+        assert watching.stderr is not None
+        assert "waiting for" in watching.stderr.readline()
+        os.close(read)
+        assert watching.wait(PATIENCE) == 128 + signal.SIGPIPE
+
+
+def test_what_a_seed_made_says_so_wherever_it_is_seen(new_place: NewPlace, tmp_path: Path) -> None:
+    place = new_place("embedded", horizon=2, partitions=1)
+    place.do("send", place.write_panel(random_symbols("01", 200, 2, seed=8)), "--close")
+    seeded = place.start("run", "--until-done", "--seed", 5)
+    seeded.done()
+    assert INSECURE in seeded.log
+    for command in (["verify"], ["watch"], ["pull", "--out", tmp_path / "pulled"]):
+        assert place.do(*command).complaint.splitlines()[-1] == INSECURE
+    assert json.loads(place.do("verify", "--json").out)["insecure"] is True
+    assert all(json.loads(line)["insecure"] for line in place.do("watch", "--json").out.splitlines())
+    assert INSECURE in place.do("status").out
+
+
 def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
     lines = [json.loads(line) for line in (finished.folder / "watched").read_text().splitlines()]
     assert all(set(line) == {"release", "period", "rows", "digest"} for line in lines)
@@ -217,7 +243,7 @@ def test_verify_says_what_it_verified_and_where_the_chain_ends(finished: Place, 
 
     assert finished.do("verify").out == f"{finished.recipe.name}: 4 periods, 8 columns verified, head {head}\n"
     verified = {"study": finished.recipe.name, "verified": True, "periods": 4, "columns": 8, "head": head}
-    assert json.loads(finished.do("verify", "--json").out) == verified
+    assert json.loads(finished.do("verify", "--json").out) == verified | {"insecure": False}
 
 
 def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(finished: Place, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -136,8 +137,10 @@ def test_tampering_is_found_out(honest: Place, tmp_path: Path, what: str) -> Non
 
     verified = place.call("verify", "--json")
     assert verified.code == 4
-    assert verified.out == ""
-    assert finding in verified.complaint
+    said = json.loads(verified.out)
+    assert (said["study"], said["verified"]) == (place.recipe.name, False)
+    assert finding in said["problem"]
+    assert verified.complaint == f"streamproc: {said['problem']}\n"
     assert len(verified.complaint.splitlines()) == 1
 
 
@@ -155,4 +158,4 @@ def test_a_changed_column_is_found_by_whoever_reads_it(
     ended = place.call(*command)
     assert ended.code == 4
     assert finding in ended.complaint
-    assert not (tmp_path / "pulled" / "ever.csv").exists()
+    assert not (tmp_path / "pulled").exists()

@@ -17,7 +17,7 @@ from tests.simulation.world import World
 NOTHING_TO_RESTORE = ("has no ledger", "has released nothing yet")
 
 LASTING = {"append", "append_many", "create_topic", "delete_topic"}
-"""What a refused start must not have done. Whoever commits has decided to go on, and what is sent and not committed is gone."""
+"""What a refused start must not have done. Who commits has decided to go on; what is sent and never committed is gone."""
 
 TO_BE_REBUILT = "put back the newest copy of the state folder"
 """What every refusal says whose other way out is to rebuild it."""

@@ -42,7 +42,8 @@ def answered(answer: bytes) -> None:
     assert status < 500, answer[:500]
     if status >= 400:
         head, _, body = answer.partition(b"\r\n\r\n")
-        if b"application/json" in head and body:
+        # An answer to HEAD has no body; what follows it is the next answer.
+        if b"application/json" in head and body and not body.startswith(b"HTTP/"):
             said, _ = json.JSONDecoder().raw_decode(body.decode("utf-8", "replace"))  # another answer may follow
             assert len(said["error"].splitlines()) == 1
         raise TurnedAway

@@ -70,6 +70,6 @@ def _of_cumulative(contract: CumulativeContract, period: Period) -> int:
 
 def _frame(contract: Contract, rows: int, columns: int = 1) -> int:
     """The columns that leave, the contract, which leaves with the first of them and is kept, and what is around all that."""
-    record = ContractRecord(contract, rows)
+    record = ContractRecord(contract, contract.n if isinstance(contract, CumulativeContract) else contract.expected_rows)
     packed = math.ceil(rows * record.bits / 8)
     return columns * (packed + FRAME * (1 + packed // CHUNK_BYTES)) + 2 * len(record.encode()) + 4 * FRAME

@@ -22,6 +22,9 @@ _STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)")
 BLOCK = 4096
 """Bytes, the least that takes up room: written to see whether anything can be."""
 
+AT_ONCE = 2**20
+"""Bytes that are written at a time where only their number matters."""
+
 
 class Disk(Protocol):
     """A folder of state files. A file is read back as it was last written, or not at all."""
@@ -191,7 +194,8 @@ class FolderDisk:
         temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
         try:
             with file:
-                file.write(bytes(size))
+                for written in range(0, size, AT_ONCE):
+                    file.write(bytes(min(AT_ONCE, size - written)))
                 self._files.sync_file(file)
         finally:
             self._files.remove(temporary)

@@ -16,7 +16,7 @@ from streamproc.privacy.entropy import Draw
 from streamproc.privacy.quantities import Period
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
 from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import MAX_ROWS, contracts
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.topics import Topics
 from tests.actor.runs import begun, fed
@@ -72,6 +72,14 @@ def test_how_many_people_a_histogram_makes_is_noise_and_the_room_for_them_is_not
     first = [sizes(study, 5000, seed)[0] for seed in range(10)]
     assert len({size for size, _ in first}) > 1
     assert len({allowed for _, allowed in first}) == 1
+
+
+def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
+    study = study_of(RELEASES[0], 1e-4)
+    padding = contracts(study, 1, insecure=True)["a-window"].expected_rows - 1  # type: ignore[union-attr]
+    contract = contracts(study, MAX_ROWS - padding, insecure=True)["a-window"]
+    assert contract.expected_rows == MAX_ROWS  # type: ignore[union-attr]
+    assert most_bytes(Synthesis.start({"a-window": contract})) > MAX_ROWS
 
 
 class FullDisk(MemoryDisk):

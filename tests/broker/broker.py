@@ -100,8 +100,10 @@ class KafkaBroker:
         self._end()
 
     def freeze(self) -> None:
-        """Let it stand still: it is there, but does not answer."""
+        """Stop the process without ending it, so that it does not answer; return when every thread has stopped."""
         self._signal(signal.SIGSTOP)
+        while self.runs and not self._stopped():
+            time.sleep(0.002)
 
     def thaw(self) -> None:
         """Go on after `freeze`."""
@@ -110,6 +112,15 @@ class KafkaBroker:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self.runs:
             self._process.send_signal(number)
+
+    def _stopped(self) -> bool:
+        """Whether every thread is stopped: SIGSTOP takes effect after it is sent, and a thread may answer until then."""
+        assert self._process is not None
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/stat")
+        try:
+            return all(stat.read_text().rpartition(") ")[2].startswith("T") for stat in threads)
+        except OSError:  # a thread that ended between the listing and the reading
+            return False
 
     def _end(self) -> None:
         if self._process is not None:

@@ -9,6 +9,7 @@ What every implementation promises, and the conformance suite checks:
 - `fence` makes every older transactor of the same id unable to commit, and ends its open transaction.
 - Nothing creates a topic but `create_topic`. A topic deleted and created anew is another one: no reader goes over to it.
 - A record has at most `MAX_RECORD_BYTES` in key and value together.
+- A record of a transaction has the timestamp that `send` was given, and never the time at which it was sent.
 
 Errors
 
@@ -36,6 +37,9 @@ Offset = NewType("Offset", int)
 
 MAX_RECORD_BYTES = 1_000_000
 """Just under what a Kafka broker takes unless told otherwise (`message.max.bytes`), its own framing included."""
+
+NO_TIME = 0
+"""The timestamp of a record that says nothing about time: 1970-01-01. A negative one would stop some Kafka clients."""
 
 
 class LogError(StreamprocError):
@@ -96,6 +100,10 @@ class Record(Protocol):
     def key(self) -> bytes | None: ...
     @property
     def value(self) -> bytes | None: ...
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970: what the sender chose within a transaction, else about when the record was appended."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -153,8 +161,14 @@ class Transactor(Protocol):
 
     async def begin(self) -> None: ...
 
-    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
-        """Append within the open transaction; returns when this record is acknowledged."""
+    async def send(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
+    ) -> Offset:
+        """Append within the open transaction; returns when this record is acknowledged.
+
+        `timestamp`: what readers see as the record's time, in milliseconds since 1970. It never defaults to the clock,
+        because the time at which something was computed may depend on private data.
+        """
         ...
 
     async def commit(self) -> None:

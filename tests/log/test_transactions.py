@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -59,6 +60,30 @@ async def test_a_send_tells_the_offset(log: Log) -> None:
     assert [(each.offset, each.key, each.value) for each in await read_to(reader, offset + 1)] == [(1, b"key", b"in")]
     await reader.close()
     await transactor.close()
+
+
+async def test_a_record_of_a_transaction_has_the_timestamp_it_was_given_and_not_the_time(log: Log) -> None:
+    topic = await new_topic(log)
+    transactor = await fenced(log, topic)
+    await transactor.begin()
+    await transactor.send(topic, 0, b"without")
+    await transactor.send(topic, 0, b"with", timestamp=1_767_229_200_123)
+    await transactor.commit()
+
+    reader = await log.reader(topic, 0, Offset(0))
+    assert [each.timestamp for each in await read_to(reader, 2)] == [0, 1_767_229_200_123]
+    await reader.close()
+    await transactor.close()
+
+
+async def test_a_record_outside_of_transactions_has_about_the_time(log: Log) -> None:
+    topic, before = await new_topic(log), time.time()
+    await log.append(topic, 0, b"value")
+
+    reader = await log.reader(topic, 0, Offset(0))
+    (record,) = await read_to(reader, 1)
+    assert before - 1 <= record.timestamp / 1000 <= time.time() + 1
+    await reader.close()
 
 
 async def test_a_transaction_over_several_topics_is_atomic(log: Log) -> None:

@@ -15,7 +15,7 @@ from streamproc.actor.stored import SETTLED_FILE, STATE_FILE
 from streamproc.cli import app, deployed
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.entropy import SilentEntropy
-from streamproc.ports.log import Log, Offset, Transactor
+from streamproc.ports.log import NO_TIME, Log, Offset, Transactor
 from streamproc.privacy.entropy import Entropy
 from streamproc.service.deployment import Deployment
 
@@ -71,8 +71,10 @@ class MortalTransactor:
         self._sent = 0
         await self._within.begin()
 
-    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
-        offset = await self._within.send(topic, partition, value, key)
+    async def send(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
+    ) -> Offset:
+        offset = await self._within.send(topic, partition, value, key, timestamp=timestamp)
         self._sent += 1
         if self._sent == 2:
             self._fate.reach("inside-transaction")

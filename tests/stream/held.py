@@ -12,7 +12,7 @@ from typing import ClassVar, cast
 
 from streamproc.cli import app, deployed
 from streamproc.ports.entropy import SilentEntropy
-from streamproc.ports.log import Log, Offset
+from streamproc.ports.log import NO_TIME, Log, Offset
 from streamproc.privacy.entropy import Entropy
 from streamproc.service.deployment import Deployment
 from tests.stream.altered import Fate, MortalLog, MortalTransactor
@@ -26,8 +26,10 @@ NOWHERE = "before-settle"
 class HeldTransactor(MortalTransactor):
     gate: ClassVar[Path]
 
-    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
-        offset = await super().send(topic, partition, value, key)
+    async def send(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
+    ) -> Offset:
+        offset = await super().send(topic, partition, value, key, timestamp=timestamp)
         if self._sent == 2 and self.gate.exists():
             print(HELD, file=sys.stderr, flush=True)
             while self.gate.exists():

@@ -50,6 +50,12 @@ class StoredRecord:
     offset: int
     key: bytes | None
     value: bytes
+    at: float
+    """Seconds since 1970."""
+
+    @property
+    def timestamp(self) -> int:
+        return round(1000 * self.at)
 
 
 @dataclass(frozen=True)
@@ -113,19 +119,20 @@ def append(
     partition: int,
     records: Sequence[tuple[bytes | None, bytes]],
     transaction: int | None = None,
+    at: float | None = None,
 ) -> range:
-    """Append in order; returns the offsets."""
-    at = extent(db, topic, partition)
-    offsets = range(at.end, at.end + len(records))
-    now = time.time()
+    """Append in order; returns the offsets. `at`: the records' time in seconds since 1970; None is now."""
+    into = extent(db, topic, partition)
+    offsets = range(into.end, into.end + len(records))
+    stamp = time.time() if at is None else at
     rows = (
-        (at.id * OFFSETS + offset, key, value, now, transaction)
+        (into.id * OFFSETS + offset, key, value, stamp, transaction)
         for offset, (key, value) in zip(offsets, records, strict=True)
     )
     db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
-    db.execute("UPDATE partitions SET next = ? WHERE id = ?", (offsets.stop, at.id))
+    db.execute("UPDATE partitions SET next = ? WHERE id = ?", (offsets.stop, into.id))
     if transaction is not None:
-        db.execute("INSERT OR IGNORE INTO touched VALUES (?, ?, ?)", (transaction, at.id, at.end))
+        db.execute("INSERT OR IGNORE INTO touched VALUES (?, ?, ?)", (transaction, into.id, into.end))
     return offsets
 
 
@@ -138,10 +145,11 @@ def read(
         raise OffsetLost(topic, partition, offset, at.start, at.end)
     end = stable(db, at) if committed else at.end
     shown = f"AND (txn IS NULL OR (SELECT status FROM transactions t WHERE t.id = txn) = {Status.COMMITTED:d})"
-    query = f"SELECT id, key, value FROM records WHERE id >= ? AND id < ? {shown if committed else ''} ORDER BY id LIMIT ?"
+    which = f"id >= ? AND id < ? {shown if committed else ''}"
+    query = f"SELECT id, key, value, at FROM records WHERE {which} ORDER BY id LIMIT ?"
     base = at.id * OFFSETS
     rows = db.execute(query, (base + offset, base + end, count)).fetchall()
-    found = [StoredRecord(id - base, key, value) for id, key, value in rows]
+    found = [StoredRecord(id - base, key, value, stamp) for id, key, value, stamp in rows]
     return found, Offset(found[-1].offset + 1 if len(found) == count else max(offset, end))
 
 

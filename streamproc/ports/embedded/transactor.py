@@ -6,7 +6,7 @@ import sqlite3
 
 from streamproc.ports.embedded import store
 from streamproc.ports.embedded.database import Database
-from streamproc.ports.log import NoSuchTopic, Offset, check_size
+from streamproc.ports.log import NO_TIME, NoSuchTopic, Offset, check_size
 from streamproc.ports.transaction_moves import Moves
 
 
@@ -27,7 +27,9 @@ class EmbeddedTransactor:
         with self._moves.move("begin"):
             self._transaction = None
 
-    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+    async def send(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
+    ) -> Offset:
         def work(db: sqlite3.Connection) -> tuple[int, Offset]:
             store.expire(db)
             if self._transaction is None:
@@ -35,7 +37,8 @@ class EmbeddedTransactor:
             else:
                 transaction = self._transaction
                 store.check(db, self._id, self._epoch, transaction)
-            return transaction, Offset(store.append(db, topic, partition, [(key, value)], transaction)[0])
+            offsets = store.append(db, topic, partition, [(key, value)], transaction, at=timestamp / 1000)
+            return transaction, Offset(offsets[0])
 
         def absent() -> tuple[int, Offset]:
             raise NoSuchTopic(topic)

@@ -13,7 +13,7 @@ from streamproc.ports.kafka.producers import ERRORS, new_producer, stop_producer
 from streamproc.ports.kafka.settings import KafkaSettings
 from streamproc.ports.kafka.topics import LATEST, Topics
 from streamproc.ports.kafka.translation import explained
-from streamproc.ports.log import LogError, Offset, OutcomeUnknown, check_size
+from streamproc.ports.log import NO_TIME, LogError, Offset, OutcomeUnknown, check_size
 from streamproc.ports.transaction_moves import Moves, Stage
 
 SETTLING = 5.0
@@ -55,13 +55,17 @@ class KafkaTransactor:
         async with self._call("begin"):
             await self._started().begin_transaction()
 
-    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+    async def send(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
+    ) -> Offset:
         async with self._call("send", f" to {topic}", size=len(value) + len(key or b"")):
             check_size(topic, key, value)
             if (topic, partition) not in self._known:
                 await self._topics.look_at(topic, partition)
                 self._known.add((topic, partition))
-            sent = await self._started().send_and_wait(topic, value, key=key, partition=partition)
+            sent = await self._started().send_and_wait(
+                topic, value, key=key, partition=partition, timestamp_ms=timestamp
+            )
             self._sent[topic, partition] = sent.offset
             return Offset(sent.offset)
 

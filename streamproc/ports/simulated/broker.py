@@ -98,7 +98,8 @@ class SimulatedBroker:
         for done, (key, value) in enumerate(records):
             if done:
                 between(done)
-            offsets.append(log.append(key, value))
+            now = self._time()
+            offsets.append(log.append(key, value, timestamp=round(1000 * now), arrived=now))
         return offsets
 
     def read(
@@ -123,14 +124,16 @@ class SimulatedBroker:
         """A transaction, of which nobody knows before its first record."""
         return Transaction(transactional_id, epoch, self._time() + min(timeout, self._longest_transaction))
 
-    def send(self, transaction: Transaction, name: str, partition: int, key: bytes | None, value: bytes) -> int:
+    def send(
+        self, transaction: Transaction, name: str, partition: int, key: bytes | None, value: bytes, timestamp: int
+    ) -> int:
         """Append within the transaction."""
         self._check(transaction)
         self._mark_all(transaction.transactional_id)
         log = self.partition(name, partition)
         if transaction not in self._open:
             self._open.append(transaction)
-        return log.append(key, value, transaction)
+        return log.append(key, value, transaction, timestamp=timestamp, arrived=self._time())
 
     def end(self, transaction: Transaction, status: Status) -> None:
         """Commit or abort."""

@@ -42,6 +42,9 @@ class Stored:
     value: bytes | None
     transaction: Transaction | None = None
     marker: bool = False
+    timestamp: int = 0
+    arrived: float = 0.0
+    """Seconds since 1970 by the broker's clock. Readers of a log are not told; tests are."""
 
 
 @dataclass(eq=False)
@@ -68,11 +71,18 @@ class Partition:
         return min(self.opened.values(), default=self.end)
 
     def append(
-        self, key: bytes | None, value: bytes | None, transaction: Transaction | None = None, *, marker: bool = False
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        transaction: Transaction | None = None,
+        *,
+        marker: bool = False,
+        timestamp: int = 0,
+        arrived: float = 0.0,
     ) -> int:
         """Add one at the end; returns its offset."""
         offset = self.end
-        self.stored.append(Stored(offset, key, value, transaction, marker))
+        self.stored.append(Stored(offset, key, value, transaction, marker, timestamp, arrived))
         if transaction is not None and not marker and transaction not in self.opened:
             self.opened[transaction] = offset
             transaction.touched.append(self)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from streamproc.ports.log import Offset, Record, check_size
+from streamproc.ports.log import NO_TIME, Offset, Record, check_size
 from streamproc.ports.simulated.partition import Partition, Status, Stored, Transaction
 from streamproc.ports.transaction_moves import Moves, Stage
 
@@ -73,12 +73,17 @@ class SimulatedTransactor:
                 "begin", None, lambda: broker.begin(self._id, self._epoch, self._timeout)
             )
 
-    async def send(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+    async def send(
+        self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
+    ) -> Offset:
         with self._moves.move("send"):
             check_size(topic, key, value)
             broker, transaction = self._log.broker, self._open()
-            sent = await self._log.change("send", topic, lambda: broker.send(transaction, topic, partition, key, value))
-            return Offset(sent)
+
+            def append() -> int:
+                return broker.send(transaction, topic, partition, key, value, timestamp)
+
+            return Offset(await self._log.change("send", topic, append))
 
     async def commit(self) -> None:
         with self._moves.move("commit"):

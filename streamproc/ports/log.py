@@ -122,6 +122,10 @@ class TopicSettings:
     """Whatever a client sends, the log keeps and hands out plain records."""
     max_batch_bytes: int = 1_048_588
     """Of records that are sent together, unpacked: what Kafka takes unless told otherwise."""
+    timestamp_type: str = "CreateTime"
+    """Records keep the timestamps of their senders. `LogAppendTime` would show when the broker received them."""
+    timestamp_before_max_ms: int = 2**63 - 1
+    """How far in the past a timestamp may lie: without limit, because public records may be stamped with 1970."""
 
 
 class Reader(Protocol):

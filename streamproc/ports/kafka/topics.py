@@ -205,6 +205,8 @@ class Topics:
             unclean_leader_election=config["unclean.leader.election.enable"] == "true",
             compression=config["compression.type"],
             max_batch_bytes=int(config["max.message.bytes"]),
+            timestamp_type=config["message.timestamp.type"],
+            timestamp_before_max_ms=int(config.get("message.timestamp.before.max.ms", TopicSettings.timestamp_before_max_ms)),
         )
 
 
@@ -217,4 +219,6 @@ def _config(settings: TopicSettings) -> dict[str, str]:
         "unclean.leader.election.enable": "true" if settings.unclean_leader_election else "false",
         "compression.type": settings.compression,
         "max.message.bytes": str(settings.max_batch_bytes),
+        "message.timestamp.type": settings.timestamp_type,
+        "message.timestamp.before.max.ms": str(settings.timestamp_before_max_ms),
     }

@@ -32,6 +32,7 @@ from streamproc.study import (
     bin_labels,
     parse_study,
 )
+from streamproc.study.fingerprint import fingerprint
 from tests.bad_input import GOOD_STUDY
 
 FULL_STUDY = """
@@ -229,6 +230,10 @@ MADE_WRONG: list[tuple[str, Callable[[], object]]] = [
     ("schedule.start", lambda: Schedule(datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1))), "month")),
     ("schedule.every", lambda: Schedule(datetime(2026, 1, 1, tzinfo=UTC), timedelta(0))),
     ("schedule.grace", lambda: Schedule(datetime(2026, 1, 1, tzinfo=UTC), "month", timedelta(-1))),
+    (
+        "schedule.release_after",
+        lambda: Schedule(datetime(2026, 1, 1, tzinfo=UTC), "month", release_after=timedelta(seconds=-1)),
+    ),
 ]
 
 
@@ -269,6 +274,39 @@ def test_a_period_lasts_what_is_written(text: str, span: timedelta) -> None:
     assert schedule is not None
     assert schedule.end_of(3) == start + 3 * span
     assert schedule.grace == timedelta(0)
+
+
+def scheduled(text: str) -> Schedule:
+    schedule = parse_study(f'{GOOD_STUDY}[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "day"\n{text}').schedule
+    assert schedule is not None
+    return schedule
+
+
+def test_a_release_follows_its_cut_by_what_is_written() -> None:
+    after = scheduled('grace = "5m"\nrelease_after = "1h"')
+    assert after.release_of(2) == datetime(2026, 1, 3, 1, 5, tzinfo=UTC)
+    assert scheduled('release_after = "0s"').release_after == timedelta(0)
+    none = scheduled('grace = "5m"')
+    assert none.release_after is None
+    assert none.release_of(2) == none.cut_of(2)
+
+
+@pytest.mark.parametrize("text", ["-1h", "1 hour", "month", "0.5h"])
+def test_a_release_time_that_is_not_a_length_is_refused(text: str) -> None:
+    with pytest.raises(StudyError, match=r"^schedule\.release_after: got .*allowed: a length of time such as"):
+        scheduled(f'release_after = "{text}"')
+
+
+def test_a_release_after_the_year_9999_is_refused() -> None:
+    text = f'{GOOD_STUDY}[schedule]\nstart = 9990-01-01T00:00:00Z\nevery = "1s"\nrelease_after = '
+    assert parse_study(text + '"3000d"').schedule is not None
+    with pytest.raises(StudyError, match=r"^schedule\.every: .*after the year 9999"):
+        parse_study(text + '"3660d"')
+
+
+def test_the_schedule_is_no_part_of_what_makes_a_study_the_same() -> None:
+    without = parse_study(GOOD_STUDY)
+    assert fingerprint(replace(without, schedule=scheduled('release_after = "1h"')), None) == fingerprint(without, None)
 
 
 def test_bins_are_labelled_oldest_symbol_first() -> None:

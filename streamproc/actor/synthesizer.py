@@ -10,18 +10,20 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from streamproc.actor.draft import Draft, draft
 from streamproc.actor.look import Seen, check_columns_kept, check_same_study, look, settled_down
 from streamproc.actor.room import most_bytes
+from streamproc.actor.schedule import LONGEST_NAP
 from streamproc.actor.startup import Move, decide
 from streamproc.actor.stored import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally, TallyInbox, check_people
 from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
 from streamproc.ports.disk import Disk
-from streamproc.ports.log import Fenced, Log, LogUnavailable, OffsetLost, OutcomeUnknown, Transactor
+from streamproc.ports.log import NO_TIME, Fenced, Log, LogUnavailable, OffsetLost, OutcomeUnknown, Transactor
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.study import Study
@@ -38,6 +40,11 @@ MAX_FENCED = 3
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before trying again: doubled from the one to the other while nothing works."""
 
+SHORTEST_NAP = 0.01
+"""Seconds: less may round to a sleep that ends before the release time, again and again."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 Offload = Callable[..., Awaitable[Any]]
 """Runs a slow function without stopping the loop; simulations run it in place."""
 
@@ -48,6 +55,14 @@ class Observer(Protocol):
     def watermark(self, period: Period) -> None: ...
     def persisted(self, period: Period, size: int) -> None:
         """The size of the state file, in bytes, with a period that is published: it may depend on the draw."""
+        ...
+
+    def waiting(self, period: Period, until: datetime) -> None:
+        """A period is durable, and nothing of it leaves before its release time."""
+        ...
+
+    def due(self, period: Period, *, late: bool) -> None:
+        """A period with a release time is about to be announced and published; `late`: there was nothing to wait for."""
         ...
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None: ...
@@ -233,12 +248,35 @@ class Synthesizer:
             raise Refused(f"period {tally.period}: its tallies are of another number of people than the study's")
 
     async def _publish(self, transactor: Transactor, drafted: Draft, *, announced: bool) -> None:
+        timestamp = await self._wait_for_release_time(drafted.period)
         if not announced:
             await transactor.begin()
-            await transactor.send(self._topics.ledger, 0, Intent(drafted.period, drafted.digest).encode())
+            intent = Intent(drafted.period, drafted.digest).encode()
+            await transactor.send(self._topics.ledger, 0, intent, timestamp=timestamp)
             await transactor.commit()
         await transactor.begin()
         for record in drafted.outgoing:
-            await transactor.send(record.topic, 0, record.value)
+            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)
         await transactor.commit()
         await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)
+
+    async def _wait_for_release_time(self, period: Period) -> int:
+        """Return when the period may leave, with the timestamp of its records in milliseconds since 1970.
+
+        The timestamp follows from the schedule alone. The transactor is idle meanwhile; should the broker forget it, the
+        next call fails and the session begins again with what is on disk.
+        """
+        schedule, clock = self._study.schedule, self._ports.clock
+        if schedule is None or schedule.release_after is None:
+            return NO_TIME
+        planned = schedule.release_of(period)
+        late = clock.now() >= planned
+        if not late:
+            # Also at a start, which was not refused then: gatherers and the schedule need not wait.
+            self.started.set()
+            self._observer.waiting(period, planned)
+        while (left := (planned - clock.now()).total_seconds()) > 0:
+            # The clock may be set meanwhile.
+            await clock.sleep(min(max(left, SHORTEST_NAP), LONGEST_NAP))
+        self._observer.due(period, late=late)
+        return max((planned - EPOCH) // timedelta(milliseconds=1), NO_TIME)

@@ -27,6 +27,7 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     """
     check_period("--period", period, deployment.study)
     say_closed(period, run_once(deployment, close_by_word(deployment, Period(period), created=say_created)))
+    say_planned(period, deployment)
     if wait:
         hint = f"period {period} is closed but not released yet: is a synthesizer running?"
         late = functools.partial(click.echo, hint, err=True)
@@ -44,6 +45,15 @@ def say_closed(period: int, closing: Closing) -> None:
     click.echo(f"period {period} was closed already" if closing is Closing.ALREADY else f"period {period} closed")
     if closing is Closing.SILENT:
         click.echo(f"period {period}: no report has come since period {period - 1} was closed", err=True)
+
+
+def say_planned(period: int, deployment: Deployment) -> None:
+    """When a closed period is released, if the schedule says so and the time is still to come."""
+    schedule = deployment.study.schedule
+    if schedule is not None and schedule.release_after is not None:
+        planned = schedule.release_of(period)
+        if deployment.clock.now() < planned:
+            click.echo(f"period {period} is released at {planned:%Y-%m-%d %H:%M:%S} UTC, not before", err=True)
 
 
 @click.command()

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from streamproc.ports.log import LogUnavailable, NotAllowed, OutcomeUnknown
@@ -47,6 +48,8 @@ class Health:
         self.operator.show_study(self._study.horizon, self._study.broker.partitions, lambda: self.ready)
         self._since = time.monotonic()
         """When the synthesizer last looked for tallies, or released a period."""
+        self._held: float | None = None
+        """Since when it waits for a period's release time."""
         self._recorded: Period | None = None
         """How far the ledger reaches that is shown; None before any was read."""
 
@@ -94,7 +97,7 @@ class Health:
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
         self.public.show_spending(released, epsilon, spending)
         schedule, over = self._study.schedule, released == self._study.horizon
-        self.operator.show_due(None if schedule is None or over else schedule.cut_of(released + 1))
+        self.operator.show_due(None if schedule is None or over else schedule.release_of(released + 1))
 
     # the synthesizer's observer
 
@@ -107,6 +110,20 @@ class Health:
     def persisted(self, period: Period, size: int) -> None:
         """A draw is durable."""
         self.operator.state_bytes.labels("synthesizer").set(size)
+
+    def waiting(self, period: Period, until: datetime) -> None:
+        """A period is durable, and is published at its release time."""
+        self.well(SYNTHESIZER)
+        self._held = time.monotonic()
+        event("drawn, waiting for the release time", period=period, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
+
+    def due(self, period: Period, *, late: bool) -> None:
+        """Its release time has come; `late`: it had passed before the period was ready."""
+        if self._held is not None:
+            self._since += time.monotonic() - self._held
+            self._held = None
+        if late:
+            event("the release time has passed, publishing late", logging.WARNING, period=period)
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         """A period is published, or was found to be when the process started."""

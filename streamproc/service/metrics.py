@@ -115,7 +115,9 @@ class OperatorMetrics:
         self.settled = Gauge("streamproc_period_settled", "Last period settled", ["partition"], registry=registry)
         self.state_bytes = Gauge("streamproc_state_bytes", "Size of the last checkpoint", ["state"], registry=registry)
         self.release_seconds = Histogram(
-            "streamproc_release_seconds", "Time from a period's last tally to its release", registry=registry
+            "streamproc_release_seconds",
+            "Time from a period's last tally to its release, without the wait for its release time",
+            registry=registry,
         )
         self.watermark = Gauge("streamproc_watermark", "Last period tallied by every partition", registry=registry)
         self.fenced = Counter("streamproc_fenced", "Times the synthesizer was fenced", registry=registry)
@@ -126,7 +128,7 @@ class OperatorMetrics:
         self._partitions = Gauge("streamproc_partitions", "Partitions the study has in all", registry=registry)
         self._due = _OnceKnown(
             "streamproc_next_release_timestamp_seconds",
-            "When the schedule closes the first period that is not released; +Inf without a schedule, and after the last",
+            "When the schedule releases the first period that is not released; +Inf without a schedule, and after the last",
             registry,
         )
         ProcessCollector(registry=registry)
@@ -137,9 +139,9 @@ class OperatorMetrics:
         self._partitions.set(partitions)
         self._ready.set_function(lambda: float(ready()))
 
-    def show_due(self, cut: datetime | None) -> None:
-        """When the next period to be released is closed by the schedule; None if none is."""
-        self._due.set(math.inf if cut is None else cut.timestamp())
+    def show_due(self, at: datetime | None) -> None:
+        """When the next period is to be released by the schedule; None if none is."""
+        self._due.set(math.inf if at is None else at.timestamp())
 
     def begin(self, partition: int) -> None:
         """Count from zero for a partition gathered here from now on: Prometheus sees no rise in a counter's first value."""

@@ -157,8 +157,9 @@ def _broker(table: Table, study: str) -> Broker:
 
 
 def _schedule(table: Table) -> Schedule:
-    table.only(("start", "every", "grace"))
+    table.only(("start", "every", "grace", "release_after"))
     start, every = table.get("start"), table.get("every")
+    release_after = table.get("release_after") if "release_after" in table.items else None
     if isinstance(start, datetime) and start.tzinfo is not None:
         try:
             start = start.astimezone(UTC)
@@ -168,4 +169,5 @@ def _schedule(table: Table) -> Schedule:
         start=start,
         every=every if every == "month" else span_of(table.key("every"), every),
         grace=span_of(table.key("grace"), table.get("grace", "0s")),
+        release_after=None if release_after is None else span_of(table.key("release_after"), release_after),
     )

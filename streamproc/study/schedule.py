@@ -27,7 +27,7 @@ _WORDS = {"minute": "m", "hour": "h", "day": "d", "week": "w"}
 
 @dataclass(frozen=True)
 class Schedule:
-    """Period `t` ends at `start + t * every`; its cut follows `grace` later."""
+    """Period `t` ends at `start + t * every`; its cut follows `grace` later, and its release `release_after` later still."""
 
     start: datetime
     """When period 1 begins, in UTC."""
@@ -35,12 +35,16 @@ class Schedule:
     """Length of a period; "month" is a calendar month."""
     grace: timedelta = timedelta(0)
     """How long after its end a period still takes reports."""
+    release_after: timedelta | None = None
+    """How long after its scheduled cut a period is published, and not before; None: as soon as it is computed."""
 
     def __post_init__(self) -> None:
         _check_start(self.start)
         if self.every != "month":
             _check_span("schedule.every", self.every, timedelta(seconds=1))
         _check_span("schedule.grace", self.grace, timedelta(0))
+        if self.release_after is not None:
+            _check_span("schedule.release_after", self.release_after, timedelta(0))
 
     def end_of(self, period: int) -> datetime:
         """When `period` ends, in UTC, without grace; `end_of(0)` is the start.
@@ -59,6 +63,10 @@ class Schedule:
     def cut_of(self, period: int) -> datetime:
         """When `period` is to be closed, in UTC: its end plus grace."""
         return self.end_of(period) + self.grace
+
+    def release_of(self, period: int) -> datetime:
+        """When `period` is due to be published, in UTC: its cut plus `release_after`, or its cut if there is none."""
+        return self.cut_of(period) + (self.release_after or timedelta(0))
 
 
 def _check_start(value: object) -> None:

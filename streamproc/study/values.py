@@ -74,7 +74,7 @@ class Study:
     def _check_calendar(self) -> None:
         if self.schedule is not None:
             try:
-                self.schedule.cut_of(self.horizon)
+                self.schedule.release_of(self.horizon)
             except OverflowError:
                 got = f"a schedule whose period {self.horizon} ends after the year 9999"
                 raise StudyError("schedule.every", got, "an earlier start or shorter periods") from None

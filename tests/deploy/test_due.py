@@ -23,6 +23,12 @@ def test_a_process_that_has_not_read_the_ledger_calls_nothing_overdue(new_place:
     assert due(health) == datetime(2001, 2, 1, tzinfo=UTC).timestamp()
 
 
+def test_a_release_is_due_at_its_release_time(new_place: NewPlace) -> None:
+    health = Health(Deployment.of(new_place("embedded", schedule=f'{PAST}release_after = "36h"\n').file))
+    health.recorded(None)
+    assert due(health) == datetime(2001, 2, 2, 12, tzinfo=UTC).timestamp()
+
+
 def test_nothing_is_due_without_a_schedule(new_place: NewPlace) -> None:
     health = Health(Deployment.of(new_place("embedded").file))
     health.recorded(None)

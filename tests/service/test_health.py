@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from streamproc.actor.stored import read_stored
 from streamproc.ports.clock import SystemClock
 from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown, Record
 from streamproc.ports.simulated import Faults, SimulatedLog
 from streamproc.ports.simulated.parts import SimulatedReader
+from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
 from streamproc.service.health import LEDGER, Health, gathering_of
 from streamproc.service.reporter import Reporter
@@ -21,7 +25,7 @@ from streamproc.service.roles import gather, synthesize
 from streamproc.study import Schedule
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.rejects import Reason, Reject
-from tests.actor.runs import STUDY, begun, fed, two_periods
+from tests.actor.runs import HISTORIES, STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
 from tests.world.virtual_time import BEGINNING, in_virtual_time
 
@@ -234,3 +238,61 @@ def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path:
         await _end(synthesizer)
 
     in_virtual_time(story())
+
+
+@dataclass
+class Unfenced(Faults):
+    """So many times nobody answers when a transactor takes over."""
+
+    left: int
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if call == "fence" and self.left:
+            self.left -= 1
+            raise OutcomeUnknown("no answer")
+
+
+def test_a_synthesizer_that_waits_for_a_release_time_is_ready_and_stops_at_once(tmp_path: Path) -> None:
+    """Also after a start with a broker that was away: what it waits for then is the time."""
+
+    async def story() -> None:
+        world = await begun()
+        schedule = Schedule(BEGINNING, every=timedelta(hours=1), release_after=timedelta(hours=1))
+        deployment = replace(deployment_in(tmp_path, world.clock), study=replace(STUDY, schedule=schedule))
+        feeder = asyncio.create_task(world.feed(HISTORIES))
+        for start in range(2):
+            health = Health(deployment)
+            log = world.connection("synthesizer", Unfenced(left=start))
+            synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=True))
+            await asyncio.sleep(600)
+            assert health.operator.registry.get_sample_value("streamproc_troubles_total") == start
+            assert health.ready and health.publicly_ready
+            assert world.ledger().period == 0 and not world.ledger().intents
+            before = world.clock.now()
+            await _end(synthesizer)
+            assert world.clock.now() - before < timedelta(seconds=1)
+        await feeder
+
+    in_virtual_time(story())
+
+
+def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = iter([0.0, 1.0, 5.0, 3605.0, 3607.0])  # made, all tallied, drawn, due, released
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    health, past = Health(deployment_in(tmp_path, SystemClock())), in_virtual_time(two_periods())
+    kept = read_stored(past.disk, past.world.fingerprint)
+    assert kept is not None
+    with caplog.at_level(logging.INFO, logger="streamproc"):
+        health.watermark(Period(2))
+        health.waiting(Period(2), BEGINNING)
+        health.due(Period(2), late=False)
+        health.released(Period(2), kept.synthesis, {})
+        health.due(Period(2), late=True)
+    assert health.operator.registry.get_sample_value("streamproc_release_seconds_sum") == 6.0
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "drawn, waiting for the release time"),
+        ("INFO", "period released"),
+        ("WARNING", "the release time has passed, publishing late"),
+    ]

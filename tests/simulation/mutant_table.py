@@ -91,10 +91,10 @@ MUTANTS = (
     Mutant(
         "a period is settled before it is committed",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value)\n"
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
         "        await transactor.commit()\n"
         "        await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)",
-        "            await transactor.send(record.topic, 0, record.value)\n"
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
         "        await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)\n"
         "        await transactor.commit()",
     ),
@@ -127,9 +127,9 @@ MUTANTS = (
     Mutant(
         "a send that failed is not noticed",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value)\n        await transactor.commit()\n",
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n        await transactor.commit()\n",
         "            try:\n"
-        "                await transactor.send(record.topic, 0, record.value)\n"
+        "                await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
         "            except (LogUnavailable, OutcomeUnknown):\n"
         "                transactor._moves._failure = None\n"
         "        await transactor.commit()\n",
@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "a commit whose outcome is unknown counts as one",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value)\n        await transactor.commit()\n",
-        "            await transactor.send(record.topic, 0, record.value)\n"
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n        await transactor.commit()\n",
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
         "        try:\n            await transactor.commit()\n"
         "        except (LogUnavailable, OutcomeUnknown):\n            pass\n",
     ),

@@ -6,6 +6,8 @@ import asyncio
 import json
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +22,9 @@ from streamproc.service.public import PublicStudy
 from streamproc.service.status_page import documents, downloads
 from streamproc.service.status_page.crowds import Crowded, Kept, Turnstile
 from streamproc.service.status_page.documents import answers
+from streamproc.service.status_page.follower import Shown
 from streamproc.service.status_page.public_topics import PublicTopics
+from streamproc.study import Schedule
 from tests.status_page.serving import Asking, copy_public, served
 from tests.status_page.studies import PageRecipe, ShownStudy
 from tests.stream.programs import Programs
@@ -110,6 +114,23 @@ def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp
         shown.serve("--broker", f"embedded:{tmp_path / 'log'}")
         with urllib.request.urlopen(f"{shown.url}/api/v1/status", timeout=60) as answer:
             assert json.load(answer)["broker"] == "embedded"
+
+
+def test_status_tells_when_the_next_period_closes_and_when_it_is_released(half_way: ShownStudy) -> None:
+    without = half_way.place.study
+    schedule = Schedule(datetime(2026, 1, 1, tzinfo=UTC), "month", timedelta(minutes=5))
+    closes = {"period": 1, "at": "2026-02-01T00:05:00Z"}
+    for study, cut, release in (
+        (without, None, None),
+        (replace(without, schedule=schedule), closes, None),
+        (
+            replace(without, schedule=replace(schedule, release_after=timedelta(hours=36))),
+            closes,
+            {"period": 1, "at": "2026-02-02T12:05:00Z"},
+        ),
+    ):
+        status = documents.status(study, Shown())
+        assert (status["next_cut"], status["next_release"]) == (cut, release)
 
 
 async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tests.stream.conftest import NewPlace
@@ -57,3 +58,31 @@ def test_missed_periods_are_closed_only_when_told(new_place: NewPlace) -> None:
     place.start("run", "--until-done", "--catch-up").done()
     assert len(place.ends()) == 4
     assert place.status()["released"] == 4
+
+
+def test_a_closed_period_is_held_until_its_release_time_over_a_restart(new_place: NewPlace) -> None:
+    """The steward closes long before the scheduled cut; then the release times are set to the past."""
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    place = new_place("embedded", schedule=scheduled(later, "1h") + 'release_after = "30m"\n', horizon=2)
+    place.do("send", place.write_panel(random_symbols("01", 200, 2, seed=16)))
+    closed = place.do("close", "--period", 1)
+    planned = f"{later + timedelta(hours=1.5):%Y-%m-%d %H:%M:%S} UTC"
+    assert closed.complaint.splitlines() == [f"period 1 is released at {planned}, not before"]
+
+    roles = place.start("run", "--until-done")
+    assert planned in roles.says("drawn, waiting for the release time period=1")
+    assert roles.stop().code == 0
+    assert place.status()["released"] == 0
+    public = [place.topics.ledger, place.topics.synthetic("recent"), place.topics.synthetic("ever")]
+    assert [len(place.values(topic, committed=False)) for topic in public] == [1, 0, 0]  # the study record
+
+    place.do("close", "--period", 2)
+    past = datetime(2026, 1, 1, tzinfo=UTC)
+    place.write_study(replace(place.recipe, schedule=scheduled(past, "1h") + 'release_after = "30m"\n'))
+    done = place.start("run", "--until-done").done()
+    assert done.complaint.count("the release time has passed, publishing late") == 2
+    stamps = [[record.timestamp for record in place.records(topic)] for topic in public]
+    first, second = (round(1000 * (past + timedelta(hours=hours)).timestamp()) for hours in (1.5, 2.5))
+    assert sorted(set(stamps[0])) == [0, first, second] and stamps[0] == sorted(stamps[0])
+    assert set(stamps[1]) == {second}  # both columns of a window of two periods
+    assert stamps[2] == [first, first, second]  # the contract and a column, then a column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tests.stream.conftest import NewPlace
-from tests.stream.places import Place
+from tests.stream.places import Place, random_symbols
 
 TIMESTAMP_SETTINGS = ("message.timestamp.type", "message.timestamp.before.max.ms")
 DEFAULT = True
@@ -45,6 +46,38 @@ def timestamp_settings(place: Place, topic: str) -> Mapping[str, tuple[str, bool
     entries = {entry[0]: entry for entry in answer.resources[0][4]}
     own_source = 1
     return {name: (entries[name][1], entries[name][3] != own_source) for name in TIMESTAMP_SETTINGS}
+
+
+def public_timestamps(place: Place) -> list[list[int]]:
+    """Of the ledger and of the two releases."""
+    public = [place.topics.ledger, place.topics.synthetic("recent"), place.topics.synthetic("ever")]
+    return [[record.timestamp for record in place.records(topic)] for topic in public]
+
+
+def run_two_periods(place: Place) -> None:
+    place.do("send", place.write_panel(random_symbols("01", 200, 2, seed=17)), "--close")
+    place.start("run", "--until-done").done()
+
+
+@pytest.mark.kafka
+def test_public_records_carry_their_planned_times_and_not_when_they_were_computed(new_place: NewPlace) -> None:
+    schedule = '\n[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "month"\ngrace = "5m"\nrelease_after = "1h"\n'
+    place = new_place("kafka", schedule=schedule, horizon=2)
+    run_two_periods(place)
+
+    ledger, recent, ever = public_timestamps(place)
+    first, second = (int(1000 * datetime(2026, month, 1, 1, 5, tzinfo=UTC).timestamp()) for month in (2, 3))
+    assert ledger[0] == 0  # the study record
+    assert ledger[1:] == sorted(ledger[1:]) and set(ledger[1:]) == {first, second}
+    assert set(recent) == {second}  # both columns of a window of two periods
+    assert ever == [first, first, second]  # the contract and a column, then a column
+
+
+@pytest.mark.kafka
+def test_without_a_release_time_public_records_carry_none(new_place: NewPlace) -> None:
+    place = new_place("kafka", horizon=2)
+    run_two_periods(place)
+    assert {stamp for stamps in public_timestamps(place) for stamp in stamps} == {0}
 
 
 @pytest.mark.kafka

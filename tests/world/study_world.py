@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -76,6 +77,12 @@ class Diary:
 
     def persisted(self, period: Period, size: int) -> None:
         self.told.append(f"persisted {period}")
+
+    def waiting(self, period: Period, until: datetime) -> None:
+        self.told.append(f"waiting {period} until {until:%H:%M:%S}")
+
+    def due(self, period: Period, *, late: bool) -> None:
+        self.told.append(f"due {period}{', late' if late else ''}")
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         self.told.append(f"released {period}")

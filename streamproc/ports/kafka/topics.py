@@ -206,7 +206,9 @@ class Topics:
             compression=config["compression.type"],
             max_batch_bytes=int(config["max.message.bytes"]),
             timestamp_type=config["message.timestamp.type"],
-            timestamp_before_max_ms=int(config.get("message.timestamp.before.max.ms", TopicSettings.timestamp_before_max_ms)),
+            timestamp_before_max_ms=int(
+                config.get("message.timestamp.before.max.ms", TopicSettings.timestamp_before_max_ms)
+            ),
         )
 
 

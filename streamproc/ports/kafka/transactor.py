@@ -63,9 +63,7 @@ class KafkaTransactor:
             if (topic, partition) not in self._known:
                 await self._topics.look_at(topic, partition)
                 self._known.add((topic, partition))
-            sent = await self._started().send_and_wait(
-                topic, value, key=key, partition=partition, timestamp_ms=timestamp
-            )
+            sent = await self._started().send_and_wait(topic, value, key=key, partition=partition, timestamp_ms=timestamp)
             self._sent[topic, partition] = sent.offset
             return Offset(sent.offset)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def status(study: Study, shown: Shown) -> dict[str, Any]:
         "epsilon": epsilon_of_rho(privacy.budget, privacy.delta),
         "epsilon_spent": epsilon_of_rho(spent, privacy.delta),
         "next_cut": _next_cut(study, shown),
+        "next_release": _next_release(study, shown),
         "head": ledger.head.hex() if ledger else None,
         "broker": "kafka" if study.broker.folder is None else "embedded",
         "ledger_topic": Topics(study.name).ledger,
@@ -67,8 +68,18 @@ def _next_cut(study: Study, shown: Shown) -> dict[str, Any] | None:
     """When the next period to be released is closed; it follows from the schedule alone."""
     if study.schedule is None or shown.period >= study.horizon:
         return None
-    at = study.schedule.cut_of(shown.period + 1).astimezone(UTC)
-    return {"period": shown.period + 1, "at": at.isoformat().replace("+00:00", "Z")}
+    return _at(shown.period + 1, study.schedule.cut_of(shown.period + 1))
+
+
+def _next_release(study: Study, shown: Shown) -> dict[str, Any] | None:
+    """When the next period is published, if the schedule says so."""
+    if study.schedule is None or study.schedule.release_after is None or shown.period >= study.horizon:
+        return None
+    return _at(shown.period + 1, study.schedule.release_of(shown.period + 1))
+
+
+def _at(period: int, time: datetime) -> dict[str, Any]:
+    return {"period": period, "at": time.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
 def _release(study: Study, release: Release, rho: Rho, shown: Shown) -> dict[str, Any]:

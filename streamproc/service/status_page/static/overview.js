@@ -49,10 +49,14 @@ function alerts(status) {
   return found;
 }
 
+// What the countdown counts to: the release, where the schedule sets its time, else the cut.
+const next = (status) => status?.next_release ?? status?.next_cut ?? null;
+
 function nextCut(status) {
   if (status.state === "over") return fact("Next period closes", "never", "the study is over");
   if (status.next_cut === null) return fact("Next period closes", "when the steward says", `period ${status.released + 1}`);
-  const made = fact("Next period closes", "…", `period ${status.next_cut.period}, ${instant(status.next_cut.at)}`);
+  const label = status.next_release ? "Next period is released" : "Next period closes";
+  const made = fact(label, "…", `period ${next(status).period}, ${instant(next(status).at)}`);
   made.querySelector(".figure").id = "countdown";
   return made;
 }
@@ -60,8 +64,8 @@ function nextCut(status) {
 // Once a second: what the countdown says now.
 export function tick(status) {
   const shown = at("countdown");
-  if (!shown || status?.next_cut == null) return;
-  const left = (Date.parse(status.next_cut.at) - now()) / 1000;
+  if (!shown || next(status) === null) return;
+  const left = (Date.parse(next(status).at) - now()) / 1000;
   shown.textContent = left > 0 ? `in ${span(left)}` : "awaited";
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -85,6 +86,11 @@ class WatchedHealth(Health):
                 self._process.journal.violated(8, f"the watermark went back from {self._watermark} to {period}")
             self._watermark = period
         super().watermark(period)
+
+    def waiting(self, period: Period, until: datetime) -> None:
+        self._process.journal.note(self._process.name, f"waits to release {period}")
+        self._process.started = True
+        super().waiting(period, until)
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         self._process.journal.note(self._process.name, f"released {period}")

@@ -9,7 +9,9 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+import msgpack
 import numpy as np
 
 from streamproc.privacy.exact import float_up
@@ -225,6 +227,33 @@ def nothing_secret_is_said(run: Findings) -> Problems:
             yield f"a count is said: {said}"
 
 
+def nothing_leaves_before_its_release_time(run: Findings) -> Problems:
+    """12. No public record arrives before its period's release time by the fastest clock, or tells when it was computed."""
+    schedule, ahead = run.study.schedule, run.world.furthest_ahead.total_seconds()
+    for topic, stored in run.records.public_stored():
+        period = _published_with(run, msgpack.unpackb(stored.value or b""))
+        planned = None
+        if period and schedule is not None and schedule.release_after is not None:
+            planned = schedule.release_of(period).timestamp()
+        if stored.timestamp != round(1000 * (planned or 0)):
+            yield f"{topic}, period {period}: a record is stamped {stored.timestamp}, its release time is {planned}"
+        if planned is not None and stored.arrived + ahead < planned - 0.001:
+            yield f"{topic}, period {period}: a record left {planned - stored.arrived:.2f} s before its release time"
+
+
+def _published_with(run: Findings, fields: Mapping[str, Any]) -> int:
+    """The period with which a record leaves; 0 for the study record. The first k columns of a window leave together."""
+    first = {release.name: release.k for release in run.study.releases if isinstance(release, WindowRelease)}
+    match fields["type"]:
+        case "study":
+            return 0
+        case "contract":
+            return first.get(fields["release"], 1)
+        case "column":
+            return max(first.get(fields["release"], 1), fields["period"])
+    return int(fields["period"])
+
+
 CHECKS: Mapping[int, Callable[[Findings], Problems]] = {
     1: columns_never_change,
     2: columns_come_once_and_in_order,
@@ -234,6 +263,7 @@ CHECKS: Mapping[int, Callable[[Findings], Problems]] = {
     6: silent_columns_are_the_data,
     7: other_reports_change_nothing,
     11: nothing_secret_is_said,
+    12: nothing_leaves_before_its_release_time,
 }
 
 

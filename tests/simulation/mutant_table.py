@@ -89,6 +89,26 @@ MUTANTS = (
         "        return Move.GO_ON\n",
     ),
     Mutant(
+        "a period leaves before its release time",
+        SYNTHESIZER,
+        "        while (left := (planned - clock.now()).total_seconds()) > 0:\n",
+        "        while (left := 0.0) > 0:\n",
+    ),
+    Mutant(
+        "a period that was drawn before a restart does not wait for its release time",
+        SYNTHESIZER,
+        "        late = clock.now() >= planned\n",
+        "        late = clock.now() >= planned\n"
+        "        if not self.started.is_set():\n"
+        "            return (planned - EPOCH) // timedelta(milliseconds=1)\n",
+    ),
+    Mutant(
+        "public records are stamped with the time of their publication",
+        SYNTHESIZER,
+        "        return max((planned - EPOCH) // timedelta(milliseconds=1), NO_TIME)\n",
+        "        return (clock.now() - EPOCH) // timedelta(milliseconds=1)\n",
+    ),
+    Mutant(
         "a period is settled before it is committed",
         SYNTHESIZER,
         "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
@@ -127,7 +147,8 @@ MUTANTS = (
     Mutant(
         "a send that failed is not noticed",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n        await transactor.commit()\n",
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
+        "        await transactor.commit()\n",
         "            try:\n"
         "                await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
         "            except (LogUnavailable, OutcomeUnknown):\n"
@@ -137,7 +158,8 @@ MUTANTS = (
     Mutant(
         "a commit whose outcome is unknown counts as one",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n        await transactor.commit()\n",
+        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
+        "        await transactor.commit()\n",
         "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
         "        try:\n            await transactor.commit()\n"
         "        except (LogUnavailable, OutcomeUnknown):\n            pass\n",

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from streamproc.ports.simulated import SimulatedBroker
-from streamproc.ports.simulated.partition import Status
+from streamproc.ports.simulated.partition import Status, Stored
 from streamproc.study import Study
 from streamproc.wire.topics import Topics
 
@@ -74,6 +74,11 @@ class Records:
         for topic in [self._topics.ledger, *(self._topics.synthetic(r.name) for r in self._study.releases)]:
             for _, value in self._values(topic, 0, committed=False):
                 yield topic, value or b""
+
+    def public_stored(self) -> Iterator[tuple[str, Stored]]:
+        """The same, with the timestamps of the records, and when the broker received them."""
+        for topic in [self._topics.ledger, *(self._topics.synthetic(r.name) for r in self._study.releases)]:
+            yield from ((topic, each) for each in self._broker.topics[topic].partitions[0].stored if not each.marker)
 
     def _lines(self, topic: str, *, committed: bool) -> Iterator[Line]:
         for offset, value in self._values(topic, 0, committed=committed):

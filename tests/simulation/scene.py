@@ -97,7 +97,13 @@ def _study(random: Random) -> Study:
     schedule = None
     if random.random() < 0.35:
         every = timedelta(seconds=PERIOD)
-        schedule = Schedule(BEGINNING, every, grace=timedelta(seconds=random.choice((0, 1))))
+        grace, release_after = random.choice((0, 1)), random.choice((None, 0, 2, 5))
+        schedule = Schedule(
+            BEGINNING,
+            every,
+            grace=timedelta(seconds=grace),
+            release_after=None if release_after is None else timedelta(seconds=release_after),
+        )
     return _shaped(alphabet, horizon, population, releases, random.randint(1, 3), schedule)
 
 

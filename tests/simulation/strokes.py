@@ -103,6 +103,7 @@ class Fate:
                 world.network.away_until = world.now + stroke.seconds
             case "clock jumps forward":
                 machine.clock.jump(timedelta(seconds=stroke.seconds))
+                world.furthest_ahead = max(world.furthest_ahead, machine.clock.ahead)
             case "clock jumps back":
                 machine.clock.jump(-timedelta(seconds=stroke.seconds))
             case "second synthesizer" | "cloned disk":

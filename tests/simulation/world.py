@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from random import Random
 
 from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
@@ -50,6 +51,8 @@ class World:
         """When a client heard that a report had arrived: the time, the individual, the period and the symbol."""
         self.cut_asked: dict[int, float] = {}
         """For each period, when the first who tried to close it began to."""
+        self.furthest_ahead = timedelta(0)
+        """By how much any machine's clock ever was ahead of the broker's."""
         self._lives: Counter[str] = Counter()
         self._seeds = random.getrandbits(32) << 32
 

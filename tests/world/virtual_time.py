@@ -84,6 +84,11 @@ class ManualClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    @property
+    def ahead(self) -> timedelta:
+        """How far the wall clock is ahead of the loop's time."""
+        return self._jumped
+
     def jump(self, by: timedelta) -> None:
         self._jumped += by
 

@@ -15,8 +15,6 @@ class Record:
 
     offset: int
     value: bytes
-    made: float = 0.0
-    """When its writer made it, in seconds of the wall clock."""
 
     @property
     def fields(self) -> dict[str, Any]:

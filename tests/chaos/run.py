@@ -85,7 +85,7 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path, *, cluster: boo
         broker.kill()
     found["1: whoever reads a column, whenever, reads the same bytes"] += subscriber.changed
     plan = draw_plan(study.seed, study.horizon, amount)
-    releases, aborted = release_times(evidence), cut_off(evidence)
+    releases, aborted = release_times(evidence, subscriber.arrivals), cut_off(evidence)
     came_off = scores(plan, journal.strikes, releases)
     found |= judge(journal, plan) | {MISSES: misses(came_off, aborted)}
     report = {

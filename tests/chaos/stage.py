@@ -102,7 +102,7 @@ class Stage:
     async def _publication(self, fault: Fault) -> int | None:
         """The period whose intent or column is seen next; None if that of the fault is released before."""
         seen = self.subscriber
-        # What is only read from now on may have been made by a process that has been killed since.
+        # What came before may have been made by a process that has been killed since.
         now = time.time()
 
         def comes() -> bool:

@@ -12,6 +12,10 @@ from tests.chaos.plan import ROLES, SYNTHESIZER, Aim, Kind, Plan
 ONE_IN = 4
 """Of so many faults with the same aim at a role at least one must strike in time; so a short plan demands nothing."""
 
+LONGEST_WAY = 0.2
+"""Seconds that a record is taken to have needed from its sender to a reader. A publication that was cut off is repeated by a
+process that has to start first, which takes longer."""
+
 Aimed = tuple[Aim, str]
 """An aim, and the role it is at."""
 
@@ -29,9 +33,9 @@ class Strike:
     """Seconds of the wall clock, just after a process was hit, or just before a broker is."""
 
     def in_time(self, releases: Mapping[int, float]) -> bool:
-        """Whether it struck at its moment; `releases` says when the committed record of each period was made.
+        """Whether it struck at its moment; `releases` says when the committed record of each period was sent.
 
-        That record is the last of its publication. If it was made after the strike, then the publication was cut off, or
+        That record is the last of its publication. If it was sent after the strike, then the publication was cut off, or
         went on only when a stop was over.
         """
         if self.aim is Aim.AFTER_START:
@@ -68,9 +72,17 @@ def scores(plan: Plan, strikes: Iterable[Strike], releases: Mapping[int, float])
     return {aimed: Score(planned[aimed], struck[aimed], in_time[aimed]) for aimed in sorted(planned)}
 
 
-def release_times(evidence: Evidence) -> dict[int, float]:
-    """When the committed record of each period was made."""
-    return {record.fields["period"]: record.made for record in evidence.ledger if record.fields["type"] == "period"}
+def release_times(evidence: Evidence, arrivals: Mapping[int, float]) -> dict[int, float]:
+    """When the committed record of each period was sent, at the latest; 0 if nobody saw it come.
+
+    `arrivals` says when a reader was given the record at each offset of the ledger, and `LONGEST_WAY` before that it had
+    been sent.
+    """
+    return {
+        record.fields["period"]: max(arrivals.get(record.offset, 0.0) - LONGEST_WAY, 0.0)
+        for record in evidence.ledger
+        if record.fields["type"] == "period"
+    }
 
 
 def cut_off(evidence: Evidence) -> Counter[str]:

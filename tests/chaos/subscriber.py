@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgpack
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.chaos.topics import consumer, made
+from tests.chaos.topics import consumer
 
 
 class Subscriber:
@@ -27,7 +27,9 @@ class Subscriber:
         self.announced = 0
         """The period of the last intent that came, committed or not. Its publication may have columns of earlier ones."""
         self.last_intent = self.last_column = 0.0
-        """When the last of them that came, committed or not, was made, in seconds of the wall clock."""
+        """When the last of them came, committed or not, in seconds of the wall clock."""
+        self.arrivals: dict[int, float] = {}
+        """When the record at each offset of the ledger came, committed or not, in seconds of the wall clock."""
         self._names = {topic: name for name, topic in topics.items()}
         self._control = control
         self._ending = threading.Event()
@@ -82,9 +84,11 @@ class Subscriber:
         assert topic is not None and offset is not None and isinstance(value, bytes)
         if committed and self.seen[self._names[topic]].setdefault(offset, value) != value:
             self.changed.append(f"{topic} offset {offset}: other bytes than before")
-        self._note(dict(msgpack.unpackb(value)), committed, made(message))
+        if not committed and self._names.get(topic) == "ledger":
+            self.arrivals.setdefault(offset, time.time())
+        self._note(dict(msgpack.unpackb(value)), committed)
 
-    def _note(self, fields: dict[str, object], committed: bool, at: float) -> None:
+    def _note(self, fields: dict[str, object], committed: bool) -> None:
         kind, period = fields["type"], fields.get("period")
         if not isinstance(period, int):
             return
@@ -94,6 +98,6 @@ class Subscriber:
         elif kind == "cut":
             self.cuts.setdefault(period, time.monotonic())
         elif kind == "intent":
-            self.announced, self.last_intent = period, at
+            self.announced, self.last_intent = period, time.time()
         elif kind == "column":
-            self.last_column = at
+            self.last_column = time.time()

@@ -8,7 +8,7 @@ import msgpack
 
 from tests.chaos.evidence import Evidence, Record
 from tests.chaos.plan import SYNTHESIZER, Aim, Amount, Fault, Kind, Plan, draw_plan
-from tests.chaos.strikes import Aimed, Score, Strike, cut_off, misses, release_times, scores
+from tests.chaos.strikes import LONGEST_WAY, Aimed, Score, Strike, cut_off, misses, release_times, scores
 
 FULL = Amount(kills=50, stops=20, broker_faults=6, takeovers=4)
 FEW = Amount(kills=2, stops=1, broker_faults=1, takeovers=0)
@@ -19,8 +19,8 @@ def strike(aim: Aim, period: int | None, at: float) -> Strike:
     return Strike(Kind.KILL, SYNTHESIZER, aim, period, at)
 
 
-def record(offset: int, kind: str, period: int, made: float = 0.0) -> Record:
-    return Record(offset, msgpack.packb({"type": kind, "period": period}), made)
+def record(offset: int, kind: str, period: int) -> Record:
+    return Record(offset, msgpack.packb({"type": kind, "period": period}))
 
 
 def evidence(
@@ -92,11 +92,11 @@ def test_what_can_be_aimed_at_in_mid_publication_is_still_to_come() -> None:
 
 def test_only_what_no_committed_reader_sees_is_cut_off() -> None:
     found = evidence(
-        [record(0, "intent", 1), record(5, "period", 1, made=3.5), record(7, "intent", 2, made=4.5)],
+        [record(0, "intent", 1), record(5, "period", 1), record(7, "intent", 2), record(9, "period", 2)],
         [record(4, "column", 1)],
-        aborted=[record(2, "period", 1, made=2.5)],
+        aborted=[record(2, "period", 1)],
         aborted_columns=[record(0, "column", 1), record(1, "column", 1)],
     )
     assert cut_off(found) == {"period": 1, "column": 2}
-    assert release_times(found) == {1: 3.5}
+    assert release_times(found, {0: 1.0, 2: 2.5, 5: 3.5, 7: 4.5}) == {1: 3.5 - LONGEST_WAY, 2: 0.0}
     assert not cut_off(evidence(found.ledger, found.synthetic["ever"], aborted=[], aborted_columns=[]))  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.chaos.evidence import Evidence, Record
 from tests.chaos.study import RELEASES, ChaosStudy
@@ -31,11 +31,6 @@ def consumer(server: str, *, committed: bool) -> Consumer:
     )
 
 
-def made(message: Message) -> float:
-    """When the writer made it, in seconds of its wall clock, which is everybody's on one machine."""
-    return float(message.timestamp()[1]) / 1000
-
-
 def read_topic(server: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
     """Everything in one partition from its start to its end."""
     reader = consumer(server, committed=committed)
@@ -53,7 +48,7 @@ def read_topic(server: str, topic: str, partition: int = 0, *, committed: bool =
                     raise KafkaException(error)
                 offset, value = message.offset(), message.value()
                 assert offset is not None
-                found.append(Record(offset, value if isinstance(value, bytes) else b"", made(message)))
+                found.append(Record(offset, value if isinstance(value, bytes) else b""))
         return found
     finally:
         reader.close()

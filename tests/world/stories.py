@@ -28,6 +28,7 @@ class Line:
     offset: int
     value: bytes | None
     key: bytes | None = None
+    timestamp: int = 0
 
 
 @dataclass(frozen=True)

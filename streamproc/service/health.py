@@ -115,6 +115,7 @@ class Health:
         """A period is durable, and is published at its release time."""
         self.well(SYNTHESIZER)
         self._held = time.monotonic()
+        self.operator.held.set(period)
         event("drawn, waiting for the release time", period=period, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
 
     def due(self, period: Period, *, late: bool) -> None:
@@ -122,6 +123,7 @@ class Health:
         if self._held is not None:
             self._since += time.monotonic() - self._held
             self._held = None
+            self.operator.held.set(0)
         if late:
             event("the release time has passed, publishing late", logging.WARNING, period=period)
 

@@ -120,6 +120,7 @@ class OperatorMetrics:
             registry=registry,
         )
         self.watermark = Gauge("streamproc_watermark", "Last period tallied by every partition", registry=registry)
+        self.held = Gauge("streamproc_held_period", "Period that waits for its release time; 0: none", registry=registry)
         self.fenced = Counter("streamproc_fenced", "Times the synthesizer was fenced", registry=registry)
         self.refused = Gauge("streamproc_refused", "1 if the role refused to go on", registry=registry)
         self.troubles = Counter("streamproc_troubles", "Times the broker was away or an outcome unknown", registry=registry)

@@ -29,6 +29,7 @@ class Line:
     offset: int
     value: bytes
     key: bytes | None = None
+    timestamp: int = 0
 
 
 def measure(quick: bool = False) -> Iterator[Result]:

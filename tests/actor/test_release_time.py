@@ -187,7 +187,8 @@ def test_a_transactor_that_the_broker_has_forgotten_meanwhile_changes_no_byte(er
     """Kafka forgets a transactional id that was idle for `transactional.id.expiration.ms`."""
 
     async def run(faults: bool) -> StudyWorld:
-        world, failed = await begun(), set()
+        world = await begun()
+        failed: set[int] = set()
 
         def forgotten(number: int, moment: object) -> bool:
             # The first send after each wait of an hour fails.

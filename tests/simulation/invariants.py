@@ -250,7 +250,7 @@ def _published_with(run: Findings, fields: Mapping[str, Any]) -> int:
         case "contract":
             return first.get(fields["release"], 1)
         case "column":
-            return max(first.get(fields["release"], 1), fields["period"])
+            return max(first.get(fields["release"], 1), int(fields["period"]))
     return int(fields["period"])
 
 

@@ -53,7 +53,7 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
     with writing(folder / STUDY) as file:
         file.write(study_text(people).encode())
     deployment = Deployment.of(folder / STUDY, seed=seed, environ={})
-    set_up_logs(as_json=False, level="WARNING")
+    set_up_logs(deployment.study.name, as_json=False, level="WARNING")
     screen = Screen(deployment.study)
     screen.introduce(people, seeded=seed is not None)
     reports = _simulated(folder, people)

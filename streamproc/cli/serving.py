@@ -81,7 +81,7 @@ def role(command: Callable[..., None]) -> Callable[..., None]:
 
 def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health], Awaitable[None]]) -> None:
     """Do the work of a role once its broker answers, and show how it goes until it ends or is told to stop."""
-    set_up_logs(as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
+    set_up_logs(deployment.study.name, as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
     if deployment.seed is not None:
         event(INSECURE, logging.WARNING)
     health = Health(deployment)
@@ -97,7 +97,7 @@ def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health]
                 event("listening", address=f"{address.host}:{address.port}")
             await patiently(lambda: _knock(deployment), health)
             log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
-            event("connected", study=deployment.study.name, broker=deployment.broker.url)
+            event("connected", broker=deployment.broker.url)
             if page is not None:
                 await stack.enter_async_context(page.following(log))
             await (_stay(work(log, health), health) if serving.stay else work(log, health))

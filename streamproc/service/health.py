@@ -25,6 +25,9 @@ from streamproc.wire.rejects import Reason, Reject
 
 Result = TypeVar("Result")
 
+BACK = "the broker is back"
+"""The log line when no part of the process waits for the broker any more."""
+
 LONGEST_PAUSE = 30.0
 """Seconds between two tries to reach a broker that is away."""
 
@@ -36,8 +39,8 @@ class Health:
     """What the listeners show of a process, and where the roles report to. Implements the roles' observers."""
 
     def __init__(self, deployment: Deployment) -> None:
-        self.public = PublicMetrics()
-        self.operator = OperatorMetrics()
+        self.public = PublicMetrics(deployment.study.name)
+        self.operator = OperatorMetrics(deployment.study.name)
         self._ledger_read = False
         self._refused = False
         self._waiting: set[str] = set()
@@ -65,6 +68,13 @@ class Health:
 
     def well(self, part: str) -> None:
         """That part is not in trouble, or not any more: it has done what it could not do."""
+        if part in self._waiting:
+            self._waiting.remove(part)
+            if not self._waiting:
+                event(BACK)
+
+    def ended(self, part: str) -> None:
+        """That part has ended, so it waits for nobody; whether the broker is back is not known."""
         self._waiting.discard(part)
 
     def refused(self) -> None:
@@ -153,6 +163,18 @@ class Health:
         self.operator.troubles.inc()
         event(problem, logging.WARNING)
 
+    # which partitions are gathered here
+
+    def assigned(self, partition: int) -> None:
+        """The partition is gathered here from now on."""
+        self.operator.begin(partition)
+        event("partition assigned", partition=partition)
+
+    def given_up(self, partition: int) -> None:
+        """The partition is not gathered here any more."""
+        self.operator.forget(partition)
+        event("partition given up", partition=partition)
+
     # the gatherers' observer
 
     def read(self, partition: int, records: int, lag: int) -> None:
@@ -207,7 +229,9 @@ async def patiently(work: Callable[[], Awaitable[Result]], health: Health, part:
         while True:
             began = asyncio.get_running_loop().time()
             try:
-                return await work()
+                done = await work()
+                health.well(part)
+                return done
             except NotAllowed:
                 raise
             except (LogUnavailable, OutcomeUnknown) as problem:
@@ -217,4 +241,4 @@ async def patiently(work: Callable[[], Awaitable[Result]], health: Health, part:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
     finally:
-        health.well(part)  # one that has ended waits for nobody
+        health.ended(part)

@@ -15,25 +15,38 @@ LIBRARIES = ("aiokafka", "aiohttp", "asyncio", "kafka")
 
 
 class _Json(logging.Formatter):
+    def __init__(self, study: str) -> None:
+        super().__init__()
+        self._study = study
+
     def format(self, record: logging.LogRecord) -> str:
-        line = {"at": _when(record), "level": record.levelname.lower(), "event": record.getMessage()}
+        level = record.levelname.lower()
+        line = {"at": _when(record), "level": level, "study": self._study, "event": record.getMessage()}
         return json.dumps(line | getattr(record, "fields", {}))
 
 
 class _Plain(logging.Formatter):
+    def __init__(self, study: str) -> None:
+        super().__init__()
+        self._study = study
+
     def format(self, record: logging.LogRecord) -> str:
         fields = " ".join(f"{name}={value}" for name, value in getattr(record, "fields", {}).items())
-        return f"{_when(record)} {record.levelname.lower():7} {record.getMessage()} {fields}".rstrip()
+        start = f"{_when(record)} {record.levelname.lower():7} study={self._study}"
+        return f"{start} {record.getMessage()} {fields}".rstrip()
 
 
 def _when(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-def set_up_logs(*, as_json: bool, level: str = "INFO") -> None:
-    """Send our log lines to standard error. Libraries stay silent below critical errors."""
+def set_up_logs(study: str, *, as_json: bool, level: str = "INFO") -> None:
+    """Send the log lines of a process, each with the name of its study, to standard error.
+
+    Libraries stay silent below critical errors.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if as_json else _Plain())
+    handler.setFormatter(_Json(study) if as_json else _Plain(study))
     log.handlers[:] = [handler]
     log.setLevel(level)
     log.propagate = False

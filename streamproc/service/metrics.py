@@ -33,6 +33,22 @@ class Spending:
     """Counts ever moved by clamping."""
 
 
+class StudyRegistry(CollectorRegistry):
+    """A registry that adds the label `study` to every sample, those of the process included.
+
+    Added here once, no metric can lack it. Prometheus keeps it where the scrape has `honor_labels: true`.
+    """
+
+    def __init__(self, study: str) -> None:
+        super().__init__()
+        self._study = study
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in super().collect():
+            metric.samples = [sample._replace(labels={**sample.labels, "study": self._study}) for sample in metric.samples]
+            yield metric
+
+
 class _OnceKnown(Collector):
     """A gauge that is not there until it has a value: any other would be taken for one."""
 
@@ -66,8 +82,8 @@ class _ClampedBins(Collector):
 class PublicMetrics:
     """What the public listener shows."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, study: str) -> None:
+        self.registry = StudyRegistry(study)
         registry = self.registry
         self._budget = Gauge("streamproc_budget_rho", "Budget in zCDP", ["release"], registry=registry)
         self._spent = Gauge("streamproc_budget_spent_rho", "Spent so far in zCDP", ["release"], registry=registry)
@@ -104,8 +120,8 @@ class PublicMetrics:
 class OperatorMetrics:
     """What only the operator's listener shows."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, study: str) -> None:
+        self.registry = StudyRegistry(study)
         registry = self.registry
         self.gathering = Gauge("streamproc_gathering", "1 while this process gathers it", ["partition"], registry=registry)
         self.reports = Counter("streamproc_reports", "Records read from the reports topic", ["partition"], registry=registry)

@@ -76,12 +76,7 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
         return await _follow_ledger(deployment, log, health)
     with deployment.gathering_disk() as disk:
         await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health, GATHERERS)
-        try:
-            await _gather_in(disk, deployment, log, health, pinned)
-        finally:
-            # The listeners may stay, and what is true of no partition any more would be shown for ever.
-            for partition in range(study.broker.partitions):
-                health.operator.forget(partition)
+        await _gather_in(disk, deployment, log, health, pinned)
 
 
 async def _gather_in(disk: FolderDisk, deployment: Deployment, log: Log, health: Health, pinned: Sequence[int]) -> None:
@@ -97,9 +92,14 @@ async def _gather_in(disk: FolderDisk, deployment: Deployment, log: Log, health:
 
 
 async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, pinned: Sequence[int]) -> None:
-    async with asyncio.TaskGroup() as group:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for partition in pinned:
+                health.assigned(partition)
+                group.create_task(_gatherer(deployment, log, health, disk, partition))
+    finally:
         for partition in pinned:
-            group.create_task(_gatherer(deployment, log, health, disk, partition))
+            health.given_up(partition)
 
 
 async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, membership: Membership) -> None:
@@ -110,20 +110,22 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
             while True:
                 assigned = await patiently(lambda: membership.assigned(timeout=0.5), health, GATHERERS)
                 for partition in set(working) - assigned:
-                    task = working.pop(partition)
-                    task.cancel()
-                    await asyncio.wait([task])
-                    health.operator.forget(partition)
+                    working[partition].cancel()
+                    await asyncio.wait([working[partition]])
+                    del working[partition]
+                    health.given_up(partition)
                 for partition in sorted(assigned - set(working)):
+                    health.assigned(partition)
                     working[partition] = group.create_task(_gatherer(deployment, log, health, disk, partition))
     finally:
+        for partition in sorted(working):
+            health.given_up(partition)
         with suppress(LogError):  # who cannot say that it leaves is soon missed by the group; why it leaves matters more
             await membership.close()
 
 
 async def _gatherer(deployment: Deployment, log: Log, health: Health, disk: FolderDisk, partition: int) -> None:
     ports = GathererPorts(log, disk, deployment.clock)
-    health.operator.begin(partition)
 
     def run() -> Awaitable[None]:
         return Gatherer(deployment.study, partition, deployment.roster, ports, health).run()

@@ -169,7 +169,7 @@ def test_a_few_people_are_served_from_a_new_folder_until_told_to_stop(tmp_path: 
         seen = read_until(process, "until Ctrl-C")
         (where,) = set(re.findall(r"http://127\.0\.0\.1:\d+/metrics", seen))
         with urllib.request.urlopen(where) as answer:
-            assert f"streamproc_periods_released {MONTHS}.0" in answer.read().decode()
+            assert f'streamproc_periods_released{{study="poverty"}} {MONTHS}.0' in answer.read().decode()
         process.send_signal(signal.SIGTERM)
         _, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (0, "")

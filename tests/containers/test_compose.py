@@ -59,7 +59,8 @@ class Project:
             return ""
 
     def released(self) -> int:
-        found = re.search(r"^streamproc_periods_released (\S+)", self.ask("synthesizer", 9100, "/metrics"), re.MULTILINE)
+        metrics = self.ask("synthesizer", 9100, "/metrics")
+        found = re.search(r"^streamproc_periods_released\{[^}]*\} (\S+)", metrics, re.MULTILINE)
         return int(float(found[1])) if found else 0
 
     def wait(self, until: Callable[[], bool]) -> None:

@@ -59,6 +59,15 @@ def test_one_study_does_not_hide_another(path: Path) -> None:
         assert not re.search(r"\b(max|min) ?\(|\bby \((?!study\b)", query), query
 
 
+@every_dashboard
+def test_every_query_is_of_the_studies_that_are_chosen(path: Path) -> None:
+    for panel in dashboards.panels(dashboards.read(path)):
+        for target in panel["targets"]:
+            selectors = re.findall(r"{[^}]*}", target["expr"])
+            assert selectors, target["expr"]
+            assert all('study=~"$study' in selector for selector in selectors), target["expr"]
+
+
 def test_the_steward_sees_public_data_only() -> None:
     made = {rule["record"]: names(rule["expr"]) for rule in rules("record")}
     for query in dashboards.queries(dashboards.read(dashboards.FOLDER / "dashboards" / "steward.json")):

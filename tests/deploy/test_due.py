@@ -13,7 +13,8 @@ PAST = '\n[schedule]\nstart = 2001-01-01T00:00:00Z\nevery = "month"\n'
 
 
 def due(health: Health) -> float | None:
-    return health.operator.registry.get_sample_value("streamproc_next_release_timestamp_seconds")
+    found = [sample for family in health.operator.registry.collect() for sample in family.samples]
+    return next((sample.value for sample in found if sample.name == "streamproc_next_release_timestamp_seconds"), None)
 
 
 def test_a_process_that_has_not_read_the_ledger_calls_nothing_overdue(new_place: NewPlace) -> None:

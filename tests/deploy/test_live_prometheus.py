@@ -24,6 +24,10 @@ SCHEDULE = '\n[schedule]\nstart = 2999-01-01T00:00:00Z\nevery = "month"\n'
 """Far from now: the steward closes by hand, and something is due."""
 
 
+NAMESPACE = "somewhere"
+"""Not the study's name, which the metrics bring with them."""
+
+
 def address(program: Program, times: int) -> str:
     return program.says("listening", times).rpartition("address=")[2]
 
@@ -39,15 +43,15 @@ def prometheus(shared_place: NewPlace, tmp_path_factory: pytest.TempPathFactory)
     synthesizer = place.start("synthesize", *Listeners.ARGUMENTS, environ=environ)
     gatherer = place.start("gather", *Listeners.ARGUMENTS[2:], environ=environ)
     targets = {
-        "streamproc-public": [("synthesizer.poverty", address(synthesizer, 1))],
+        "streamproc-public": [(f"synthesizer.{NAMESPACE}", address(synthesizer, 1))],
         "streamproc-operator": [
-            ("synthesizer.poverty", address(synthesizer, 2)),
-            ("gatherer.poverty", address(gatherer, 1)),
+            (f"synthesizer.{NAMESPACE}", address(synthesizer, 2)),
+            (f"gatherer.{NAMESPACE}", address(gatherer, 1)),
         ],
     }
     running = Prometheus(folder, configuration(targets, token))
     try:
-        running.wait_for('streamproc_reports_total{study="poverty", role="gatherer"} == 0')
+        running.wait_for(f'streamproc_reports_total{{study="{place.study.name}", role="gatherer"}} == 0')
         report(place)
         yield running
     finally:
@@ -91,12 +95,19 @@ def test_rejects_are_counted_by_reason_from_the_first(prometheus: Prometheus) ->
     )
 
 
+def test_every_metric_has_the_study_of_its_process_and_not_the_namespace(prometheus: Prometheus) -> None:
+    prometheus.wait_for(f'{{study="{NAMESPACE}", __name__="up"}}')
+    found = prometheus.query('count by (study) ({__name__=~"streamproc_.*|process_.*"})')
+    assert len(found) == 1
+    assert found[0]["metric"]["study"] != NAMESPACE
+
+
 def test_every_target_is_up_and_only_the_operators_job_has_what_is_private(prometheus: Prometheus) -> None:
     prometheus.wait_for("count(up == 1) == 3")
-    prometheus.wait_for('streamproc_periods_released{job="streamproc-public", study="poverty"}')
+    prometheus.wait_for('streamproc_periods_released{job="streamproc-public"}')
     # Not a query that finds nothing: so does one that is not answered. Of a job without any series all would be absent.
     prometheus.wait_for('absent({job="streamproc-public", __name__=~"streamproc_(reports|rejects|lag|people|state).*"})')
-    prometheus.wait_for('{job="streamproc-operator", __name__="streamproc_people", role="gatherer", study="poverty"}')
+    prometheus.wait_for('{job="streamproc-operator", __name__="streamproc_people", role="gatherer"}')
 
 
 def test_what_is_due_is_shown(prometheus: Prometheus) -> None:

@@ -119,7 +119,7 @@ async def _public_site(loop: VirtualLoop, alphabet: tuple[str, ...]) -> Site:
     synthesizer = asyncio.create_task(world.synthesizer().run())
     await world.feed(at_random(study, 9))
     await synthesizer
-    page, listener = StatusPage(study), Listener(HERE, PublicMetrics().registry, lambda: True)
+    page, listener = StatusPage(study), Listener(HERE, PublicMetrics(study.name).registry, lambda: True)
     page.attach(listener.app)
     await listener._runner.setup()
     await page._follower.follow(world.log)
@@ -134,7 +134,7 @@ def operator_site() -> Site:
 
 
 async def _operator_site(loop: VirtualLoop) -> Site:
-    metrics = OperatorMetrics()
+    metrics = OperatorMetrics("fuzz")
     metrics.people.labels(0).set(9)
     listener = operator_listener(HERE, metrics.registry, lambda: True, TOKEN)
     await listener._runner.setup()

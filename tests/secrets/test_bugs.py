@@ -24,5 +24,6 @@ def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(new_place: NewPla
         for told in ("KeyError", "Traceback", "in ingest", 'raise ValueError(f"cannot use {quoted}")'):
             assert told in ended.complaint
     else:
-        connected, line = ended.complaint.splitlines()
+        connected, *steps, line = ended.complaint.splitlines()
         assert "connected" in connected and "this is a bug" in line
+        assert [step for step in steps if " partition" not in step] == []

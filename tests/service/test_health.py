@@ -19,7 +19,7 @@ from streamproc.ports.simulated import Faults, SimulatedLog
 from streamproc.ports.simulated.parts import SimulatedReader
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import LEDGER, Health, gathering_of
+from streamproc.service.health import BACK, LEDGER, Health, gathering_of
 from streamproc.service.reporter import Reporter
 from streamproc.service.roles import gather, synthesize
 from streamproc.study import Schedule
@@ -64,7 +64,8 @@ class Witness(Health):
 
     def recorded(self, ledger: VerifiedLedger | None) -> None:
         super().recorded(ledger)
-        self.released_so_far.append(self.public.registry.get_sample_value("streamproc_periods_released"))
+        labels = {"study": STUDY.name}
+        self.released_so_far.append(self.public.registry.get_sample_value("streamproc_periods_released", labels))
 
 
 def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path: Path) -> None:
@@ -124,8 +125,66 @@ def test_that_reports_are_rejected_is_said_once_for_each_reason_and_only_metrics
         health.rejected(1, [Reject(1, Offset(7), reason)] * 3)
     assert said == [{"partition": 1, "reason": "late"}, {"partition": 1, "reason": "foreign-partition"}]
     for name, count in {"late": 6, "foreign-partition": 3}.items():
-        labels = {"partition": "1", "reason": name}
+        labels = {"study": STUDY.name, "partition": "1", "reason": name}
         assert health.operator.registry.get_sample_value("streamproc_rejects_total", labels) == count
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The log lines, with their partitions."""
+    lines: list[str] = []
+
+    def event(message: str, level: int = logging.INFO, **fields: object) -> None:
+        lines.append(f"{message} {fields['partition']}" if "partition" in fields else message)
+
+    monkeypatch.setattr("streamproc.service.health.event", event)
+    return lines
+
+
+def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path: Path, said: list[str]) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger)
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), Health(deployment)))
+        await asyncio.sleep(60.0)
+        assert BACK not in said
+        for _ in range(2):
+            for away in (True, False):
+                fault.away = away
+                await asyncio.sleep(60.0)
+        await _end(gathering)
+        assert said.count(BACK) == 2
+
+    in_virtual_time(story())
+
+
+def test_an_outage_that_a_part_does_not_outlive_is_not_said_to_be_over(tmp_path: Path, said: list[str]) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger, away=True)
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), Health(deployment)))
+        await asyncio.sleep(60.0)
+        await _end(gathering)
+        assert BACK not in said
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize("pinned", [(), range(STUDY.broker.partitions)], ids=["in a group", "pinned"])
+def test_it_is_said_which_partitions_are_assigned_and_given_up(
+    tmp_path: Path, said: list[str], pinned: Sequence[int]
+) -> None:
+    async def story() -> None:
+        world = await begun()
+        deployment = deployment_in(tmp_path, world.clock)
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer"), Health(deployment), pinned))
+        await asyncio.sleep(5.0)
+        assigned = [f"partition assigned {partition}" for partition in range(STUDY.broker.partitions)]
+        assert said == assigned
+        await _end(gathering)
+        assert said == assigned + [line.replace("assigned", "given up") for line in assigned]
+
+    in_virtual_time(story())
 
 
 @dataclass
@@ -201,7 +260,7 @@ def test_a_trouble_of_a_gatherer_ends_with_it(tmp_path: Path) -> None:
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
         await fed(world, world.synthesizer().run())
         await gathering
-        assert health.operator.registry.get_sample_value("streamproc_troubles_total") != 0
+        assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) != 0
         assert health.ready
 
     in_virtual_time(story())

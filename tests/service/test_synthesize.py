@@ -32,7 +32,7 @@ def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
         log = world.connection("synthesizer", SlowLedger(world.topics.ledger))
         await fed(world, synthesize(deployment, log, health, catch_up=False))
         assert world.ledger().period == STUDY.horizon
-        assert health.public.registry.get_sample_value("streamproc_periods_released") == STUDY.horizon
+        assert health.public.registry.get_sample_value("streamproc_periods_released", {"study": STUDY.name}) == STUDY.horizon
 
     in_virtual_time(story())
 
@@ -58,7 +58,7 @@ def test_a_trouble_that_the_follower_of_the_ledger_does_not_live_to_see_passes_t
         health = Health(deployment)
         await fed(world, synthesize(deployment, world.connection("synthesizer", fault), health, catch_up=False))
         assert fault.commits >= 1 + 2 * STUDY.horizon
-        assert health.operator.registry.get_sample_value("streamproc_troubles_total") == 1
-        assert health.operator.registry.get_sample_value("streamproc_ready") == 1
+        assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) == 1
+        assert health.operator.registry.get_sample_value("streamproc_ready", {"study": STUDY.name}) == 1
 
     in_virtual_time(story())

@@ -99,7 +99,7 @@ def test_another_process_runs_a_seed_in_the_same_way() -> None:
 def test_who_listened_before_a_run_hears_nothing_of_it_and_cannot_disturb_it(capsys: pytest.CaptureFixture[str]) -> None:
     alone = run_seed(7, trace=True)
     before = io.StringIO()
-    set_up_logs(as_json=False)
+    set_up_logs("poverty", as_json=False)
     log.handlers[0].setStream(before)  # type: ignore[attr-defined]
     assert run_seed(7, trace=True) == alone
     assert before.getvalue() == ""

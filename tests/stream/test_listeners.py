@@ -63,8 +63,9 @@ def ask(address: str, path: str) -> tuple[int, str]:
 def samples(address: str) -> Samples:
     code, text = ask(address, "/metrics")
     assert code == 200
-    families = text_string_to_metric_families(text)
-    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+    found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert len({sample.labels["study"] for sample in found}) <= 1
+    return {(s.name, tuple(sorted((k, v) for k, v in s.labels.items() if k != "study"))): s.value for s in found}
 
 
 def samples_when(address: str, condition: Callable[[Samples], bool]) -> Samples:

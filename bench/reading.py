@@ -42,6 +42,9 @@ class Marking:
         self._position = 0
         self.marks = [Mark(0, process_time())]
 
+    def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
+        """It starts from nothing, which the first mark says."""
+
     def read(self, partition: int, records: int, lag: int) -> None:
         """Nothing is appended meanwhile, so that the lag tells the position."""
         self._position = self._left - lag

@@ -38,6 +38,13 @@ Save: TypeAlias = Callable[[Gathering, Offset], int]
 class Observer(Protocol):
     """Who is told about progress: the operator, since all of it depends on private data."""
 
+    def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
+        """The gatherer starts to read, with `lag` records to read.
+
+        `size` is that of the checkpoint it resumed from, in bytes; None if it reads the log from its start.
+        """
+        ...
+
     def read(self, partition: int, records: int, lag: int) -> None: ...
     def rejected(self, partition: int, rejects: Sequence[Reject]) -> None: ...
     def tallied(self, partition: int, period: Period, people: int) -> None: ...
@@ -68,6 +75,8 @@ class Gatherer:
         self._observer = observer
         self._topics = Topics(study.name)
         self._file = f"gather-{partition}.state"
+        self._resumed_bytes: int | None = None
+        """The size of the checkpoint that it resumed from; None if there was none."""
 
     async def run(self) -> None:
         """Gather until period `T` is tallied."""
@@ -88,6 +97,7 @@ class Gatherer:
                         f"state file {self._file}: of another topic {self._topics.reports}, which must never be created "
                         "anew; if it is a true copy, delete the file, and the gatherer replays it"
                     )
+                await self._tell_resumed(gathering, reader)
                 await self._gather(gathering, control, reader, partial(self._save, place, mark, topic=reader.incarnation))
             finally:
                 await reader.close()
@@ -131,6 +141,7 @@ class Gatherer:
     def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset, bytes | None]:
         """The state, how far it has read, and in which topic; None before version 2 of state files."""
         content = self._ports.disk.read(self._file)
+        self._resumed_bytes = None if content is None else len(content)
         if content is None:
             return Gathering(place), Offset(0), None
         try:
@@ -165,9 +176,16 @@ class Gatherer:
             await self._ports.offload(gathering.ingest, records)
             await self._tell_read(reader, len(records))
 
+    async def _tell_resumed(self, gathering: Gathering, reader: Reader) -> None:
+        lag = await self._lag(reader)
+        self._observer.resumed(self._partition, gathering.period, gathering.people, lag, self._resumed_bytes)
+
     async def _tell_read(self, reader: Reader, records: int) -> None:
+        self._observer.read(self._partition, records, await self._lag(reader))
+
+    async def _lag(self, reader: Reader) -> int:
         end = await self._ports.log.end_offset(self._topics.reports, self._partition)
-        self._observer.read(self._partition, records, max(end - reader.position, 0))
+        return max(end - reader.position, 0)
 
     async def _report(self, rejects: Sequence[Reject]) -> None:
         # A record may hold many reports, and a log gives each call only so much time.

@@ -177,6 +177,17 @@ class Health:
 
     # the gatherers' observer
 
+    def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
+        """A gatherer reads on from its checkpoint of `size` bytes, or from the start of the log without one."""
+        self.operator.lag.labels(partition).set(lag)
+        self.operator.people.labels(partition).set(people)
+        self.operator.settled.labels(partition).set(period)
+        if size is None:
+            event("replaying the log from its start", partition=partition)
+        else:
+            self.checkpointed(partition, size)
+            event("replaying the log from a checkpoint", partition=partition, period=period)
+
     def read(self, partition: int, records: int, lag: int) -> None:
         """Records were taken in."""
         self.operator.reports.labels(partition).inc(records)

@@ -34,6 +34,17 @@ class AwayAtTheEnd(Faults):
             raise LogUnavailable("nobody is there")
 
 
+@dataclass
+class Unreadable(Faults):
+    """Readers of the topic wait and get nothing."""
+
+    topic: str
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if call == "read" and topic == self.topic:
+            await asyncio.sleep(3600.0)
+
+
 def deployment_in(folder: Path, clock: Clock) -> Deployment:
     return Deployment(STUDY, STUDY.broker, folder, folder / "state", None, clock=clock)
 
@@ -125,6 +136,49 @@ GAUGES = {"streamproc_lag_records", "streamproc_people", "streamproc_period_sett
 def _shown(health: Health) -> set[str]:
     families = health.operator.registry.collect()
     return {sample.name for family in families for sample in family.samples if family.name in GAUGES}
+
+
+async def _cancelled(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _gauges(health: Health) -> dict[tuple[str, str], float]:
+    found = [sample for family in health.operator.registry.collect() if family.name in GAUGES for sample in family.samples]
+    return {(sample.name, sample.labels.get("partition") or sample.labels["state"]): sample.value for sample in found}
+
+
+def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_reads(tmp_path: Path) -> None:
+    """A topic that cannot be read is just where the lag alert is needed."""
+
+    async def story() -> None:
+        world = await begun()
+        deployment, people = deployment_in(tmp_path, world.clock), [f"p{number}" for number in range(20)]
+        synthesizer = asyncio.create_task(world.synthesizer().run())
+        gathering = asyncio.create_task(gather(deployment, world.connection("first"), Health(deployment)))
+        for period in (1, 2, 3):
+            await Reporter(world.log, STUDY).report_all(people, period, ["0"] * 20)
+            if period < 3:
+                await append_cut(world.log, STUDY, Period(period))
+                await asyncio.sleep(60.0)
+            if period == 2:
+                await _cancelled(gathering)
+        health, log = Health(deployment), world.connection("second", Unreadable(world.topics.reports))
+        gathering = asyncio.create_task(gather(deployment, log, health))
+        await asyncio.sleep(5.0)
+        shown = _gauges(health)
+        await _cancelled(gathering, synthesizer)
+
+        partitions = range(STUDY.broker.partitions)
+        assert sum(shown["streamproc_lag_records", str(partition)] for partition in partitions) == 20
+        assert sum(shown["streamproc_people", str(partition)] for partition in partitions) == 20
+        for partition in partitions:
+            file = deployment.state / f"gather-{partition}.state"
+            assert shown["streamproc_period_settled", str(partition)] == 2
+            assert shown["streamproc_state_bytes", f"gather-{partition}"] == file.stat().st_size
+
+    in_virtual_time(story())
 
 
 @pytest.mark.parametrize("pinned", [(), range(STUDY.broker.partitions)], ids=["in a group", "pinned"])

@@ -94,6 +94,10 @@ class Diary:
     def trouble(self, problem: str) -> None:
         self.troubles.append(problem)
 
+    def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
+        start = "the start" if size is None else "a checkpoint"
+        self.told.append(f"resumed {partition} from {start}: {period}, {people}, {lag} to go")
+
     def read(self, partition: int, records: int, lag: int) -> None:
         self.told.append(f"read {partition}: {records}, {lag} to go")
 

@@ -60,6 +60,12 @@ class Marking:
     def checkpointed(self, partition: int, size: int) -> None:
         """Part of the next period's time."""
 
+    def waits_for_study(self, partition: int) -> None:
+        """Nothing to mark."""
+
+    def caught_up(self, partition: int) -> None:
+        """Nothing to mark."""
+
     def up_to_date(self, partition: int) -> None:
         """Nothing to mark."""
 

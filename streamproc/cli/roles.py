@@ -28,6 +28,7 @@ def run(deployment: Deployment, serving: Serving, *, catch_up: bool, until_done:
 
     async def work(log: Log, health: Health) -> None:
         started = asyncio.Event()
+        health.begin_gathering()  # not ready before, although the synthesizer reads the ledger first
         async with asyncio.TaskGroup() as group:
             group.create_task(synthesize(deployment, log, health, catch_up=catch_up, started=started))
             await started.wait()  # a refused start changes nothing: no gatherer sends anything either

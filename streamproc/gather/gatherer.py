@@ -49,6 +49,14 @@ class Observer(Protocol):
     def rejected(self, partition: int, rejects: Sequence[Reject]) -> None: ...
     def tallied(self, partition: int, period: Period, people: int) -> None: ...
     def checkpointed(self, partition: int, size: int) -> None: ...
+    def waits_for_study(self, partition: int) -> None:
+        """The study has not begun, so there is nothing to read yet; told again and again while that is so."""
+        ...
+
+    def caught_up(self, partition: int) -> None:
+        """All that could be read when the gatherer resumed is read; told again and again from then on."""
+        ...
+
     def up_to_date(self, partition: int) -> None:
         """Whatever is closed is tallied; told again and again while that is so."""
         ...
@@ -114,7 +122,7 @@ class Gatherer:
         while control.key is None:
             await control.poll(timeout=0.5)
             if control.key is None:
-                self._observer.up_to_date(self._partition)
+                self._observer.waits_for_study(self._partition)
         await control.catch_up(await self._ports.log.stable_offset(self._topics.control, 0))
         return control.key
 
@@ -125,7 +133,7 @@ class Gatherer:
                 async for record in records:
                     self._check_study(record.value, mark)
                     return
-            self._observer.up_to_date(self._partition)
+            self._observer.waits_for_study(self._partition)
             await self._ports.clock.sleep(0.2)
 
     def _check_study(self, value: bytes | None, mark: bytes) -> None:
@@ -154,6 +162,8 @@ class Gatherer:
             raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
 
     async def _gather(self, gathering: Gathering, control: ControlFollower, reader: Reader, save: Save) -> None:
+        # Not the high watermark: a reporter's open transaction would decide when this gatherer has caught up.
+        end = await self._ports.log.stable_offset(self._topics.reports, self._partition)
         while gathering.period < self._study.horizon:
             if gathering.paused:
                 await self._ports.clock.sleep(0.2)
@@ -169,6 +179,9 @@ class Gatherer:
                 self._observer.checkpointed(self._partition, size)
             if gathering.next_cut() is None:
                 self._observer.up_to_date(self._partition)
+            if reader.position >= end or gathering.paused:
+                self._observer.caught_up(self._partition)
+        self._observer.caught_up(self._partition)
 
     async def _read_on(self, gathering: Gathering, reader: Reader) -> None:
         records = await reader.read(max_records=AT_ONCE, timeout=0.2)

@@ -190,6 +190,11 @@ class Transactor(Protocol):
 class Membership(Protocol):
     """Which partitions this process should gather; changes as other members come and go."""
 
+    @property
+    def joined(self) -> bool:
+        """Whether the group has given this member its first assignment, which may be empty."""
+        ...
+
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
         """The current assignment; waits up to `timeout` seconds for a change, then answers with what it is.
 

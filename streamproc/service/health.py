@@ -45,10 +45,13 @@ class Health:
         self._refused = False
         self._waiting: set[str] = set()
         """The parts that are in trouble."""
+        self._behind: set[str] = set()
+        """The parts that have not caught up since they started: each gathered partition, and the group before it answers."""
         self._rejecting: set[tuple[int, Reason]] = set()
         """Partitions where, and reasons why, reports were rejected: each is said once."""
         self._study = deployment.study
-        self.operator.show_study(self._study.horizon, self._study.broker.partitions, lambda: self.ready)
+        self.operator.show_study(self._study.horizon, self._study.broker.partitions)
+        self.operator.show_process(ready=lambda: self.ready, away=lambda: bool(self._waiting))
         self._since = time.monotonic()
         """When the synthesizer last looked for tallies, or released a period."""
         self._held: float | None = None
@@ -58,8 +61,8 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether the process does its work; False while any part of it waits for the broker."""
-        return self._ledger_read and not self._waiting and not self._refused
+        """Whether the process does its work; False while any part of it waits for the broker or has not caught up."""
+        return self._ledger_read and not self._waiting and not self._behind and not self._refused
 
     @property
     def publicly_ready(self) -> bool:
@@ -165,13 +168,27 @@ class Health:
 
     # which partitions are gathered here
 
+    def begin_gathering(self) -> None:
+        """The process gathers: it is not ready before it knows its partitions and has caught up with each."""
+        self._behind.add(GATHERERS)
+
+    def know_assignment(self) -> None:
+        """The partitions that this process gathers are known, even if there are none."""
+        self._behind.discard(GATHERERS)
+
+    def end_gathering(self) -> None:
+        """The process gathers no more: nothing is left to catch up with."""
+        self._behind.clear()
+
     def assigned(self, partition: int) -> None:
         """The partition is gathered here from now on."""
+        self._behind.add(gathering_of(partition))
         self.operator.begin(partition)
         event("partition assigned", partition=partition)
 
     def given_up(self, partition: int) -> None:
         """The partition is not gathered here any more."""
+        self._behind.discard(gathering_of(partition))
         self.operator.forget(partition)
         event("partition given up", partition=partition)
 
@@ -179,6 +196,7 @@ class Health:
 
     def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
         """A gatherer reads on from its checkpoint of `size` bytes, or from the start of the log without one."""
+        self._behind.add(gathering_of(partition))
         self.operator.lag.labels(partition).set(lag)
         self.operator.people.labels(partition).set(people)
         self.operator.settled.labels(partition).set(period)
@@ -211,6 +229,17 @@ class Health:
     def checkpointed(self, partition: int, size: int) -> None:
         """A gatherer's state is durable."""
         self.operator.state_bytes.labels(f"gather-{partition}").set(size)
+
+    def waits_for_study(self, partition: int) -> None:
+        """The study has not begun, so the gatherer has nothing to catch up with."""
+        self.well(gathering_of(partition))
+        self._behind.discard(gathering_of(partition))
+
+    def caught_up(self, partition: int) -> None:
+        """What could be read when the gatherer resumed is read."""
+        if gathering_of(partition) in self._behind:
+            self._behind.remove(gathering_of(partition))
+            event("caught up with the log", partition=partition)
 
     def up_to_date(self, partition: int) -> None:
         """Every period of it that is closed was sent."""

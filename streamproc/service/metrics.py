@@ -141,6 +141,7 @@ class OperatorMetrics:
         self.refused = Gauge("streamproc_refused", "1 if the role refused to go on", registry=registry)
         self.troubles = Counter("streamproc_troubles", "Times the broker was away or an outcome unknown", registry=registry)
         self._ready = Gauge("streamproc_ready", "1 if the process does its work, as /readyz says", registry=registry)
+        self._away = Gauge("streamproc_broker_away", "1 while a part of the process waits for the broker", registry=registry)
         self._horizon = Gauge("streamproc_horizon_periods", "Periods the study has in all", registry=registry)
         self._partitions = Gauge("streamproc_partitions", "Partitions the study has in all", registry=registry)
         self._due = _OnceKnown(
@@ -150,11 +151,15 @@ class OperatorMetrics:
         )
         ProcessCollector(registry=registry)
 
-    def show_study(self, horizon: int, partitions: int, ready: Callable[[], bool]) -> None:
-        """What does not change, and whom to ask whether the process is ready."""
+    def show_study(self, horizon: int, partitions: int) -> None:
+        """What does not change."""
         self._horizon.set(horizon)
         self._partitions.set(partitions)
+
+    def show_process(self, *, ready: Callable[[], bool], away: Callable[[], bool]) -> None:
+        """Whether the process is ready, and whether it waits for the broker: asked for each time they are shown."""
         self._ready.set_function(lambda: float(ready()))
+        self._away.set_function(lambda: float(away()))
 
     def show_due(self, at: datetime | None) -> None:
         """When the next period is to be released by the schedule; None if none is."""

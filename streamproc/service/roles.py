@@ -72,11 +72,16 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
     By then their last checkpoints are written or given up: whoever purges the study finds all that was kept of it here.
     """
     study = deployment.study
+    health.begin_gathering()
     if await patiently(lambda: is_over(deployment, log, draws=False), health, GATHERERS):
+        health.end_gathering()
         return await _follow_ledger(deployment, log, health)
     with deployment.gathering_disk() as disk:
         await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health, GATHERERS)
-        await _gather_in(disk, deployment, log, health, pinned)
+        try:
+            await _gather_in(disk, deployment, log, health, pinned)
+        finally:
+            health.end_gathering()
 
 
 async def _gather_in(disk: FolderDisk, deployment: Deployment, log: Log, health: Health, pinned: Sequence[int]) -> None:
@@ -97,6 +102,7 @@ async def _pinned_crew(deployment: Deployment, log: Log, health: Health, disk: F
             for partition in pinned:
                 health.assigned(partition)
                 group.create_task(_gatherer(deployment, log, health, disk, partition))
+            health.know_assignment()
     finally:
         for partition in pinned:
             health.given_up(partition)
@@ -117,6 +123,8 @@ async def _group_crew(deployment: Deployment, log: Log, health: Health, disk: Fo
                 for partition in sorted(assigned - set(working)):
                     health.assigned(partition)
                     working[partition] = group.create_task(_gatherer(deployment, log, health, disk, partition))
+                if membership.joined:
+                    health.know_assignment()
     finally:
         for partition in sorted(working):
             health.given_up(partition)

@@ -222,6 +222,15 @@ def test_a_gatherer_is_known_to_the_group_by_its_pods_name(built: list[Manifest]
     assert sets["synthesizer"]["spec"]["replicas"] == 1
 
 
+def test_a_gatherer_that_replays_is_seen_is_not_restarted_and_holds_up_no_start(built: list[Manifest]) -> None:
+    """It is not ready for as long as the replay takes."""
+    gatherer = of_kind(built, "StatefulSet")["gatherer"]
+    probes = {name: probe["httpGet"]["path"] for name, probe in container_of(gatherer).items() if name.endswith("Probe")}
+    assert probes == {"livenessProbe": "/livez", "readinessProbe": "/readyz"}
+    assert gatherer["spec"]["podManagementPolicy"] == "Parallel"
+    assert of_kind(built, "Service")["gatherer"]["spec"]["publishNotReadyAddresses"] is True
+
+
 def test_there_are_not_more_gatherers_than_partitions(built: list[Manifest]) -> None:
     study = read_study(EXAMPLE / "study.toml")
     assert of_kind(built, "StatefulSet")["gatherer"]["spec"]["replicas"] <= study.broker.partitions

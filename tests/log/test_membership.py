@@ -49,3 +49,19 @@ async def test_groups_do_not_share(world: World, log: Log) -> None:
     assert await settled(one, partitions=2) == await settled(two, partitions=2) == [frozenset({0, 1})]
     await one.close()
     await two.close()
+
+
+async def test_a_member_knows_that_it_has_joined_also_when_no_partition_is_left_for_it(world: World, log: Log) -> None:
+    topic = await new_topic(log, partitions=1)
+    first = await log.membership(f"{topic}.gather", topic)
+    assert not first.joined
+    await settled(first, partitions=1)
+    assert first.joined
+    second = await (await world.connect()).membership(f"{topic}.gather", topic)
+    async with asyncio.timeout(60):
+        while not second.joined:
+            await asyncio.gather(first.assigned(timeout=0.1), second.assigned(timeout=0.1))
+    shares = [await member.assigned(timeout=0.1) for member in (first, second)]
+    assert sorted(map(len, shares)) == [0, 1]
+    await first.close()
+    await second.close()

@@ -76,7 +76,7 @@ class WatchedHealth(Health):
     def __init__(self, deployment: SimulatedDeployment) -> None:
         # Registries are slow to make, and nobody reads these.
         vars(self).update(vars(_health_of(deployment.study)))
-        self._waiting, self._rejecting = set(), set()
+        self._waiting, self._behind, self._rejecting = set(), set(), set()
         self._process = deployment.process
         self._watermark = Period(0)
 

@@ -110,6 +110,12 @@ class Diary:
     def checkpointed(self, partition: int, size: int) -> None:
         self.told.append(f"checkpointed {partition}")
 
+    def waits_for_study(self, partition: int) -> None:
+        """Told too often to be kept."""
+
+    def caught_up(self, partition: int) -> None:
+        """Told too often to be kept."""
+
     def up_to_date(self, partition: int) -> None:
         """Told too often to be kept."""
 

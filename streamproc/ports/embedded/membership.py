@@ -25,6 +25,10 @@ class EmbeddedMembership:
         self._looking = Lock()
         self._closed = False
 
+    @property
+    def joined(self) -> bool:
+        return self._last is not None
+
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout

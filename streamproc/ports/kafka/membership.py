@@ -28,13 +28,15 @@ class _PauseAll(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._consumer = consumer
+        self.joined = False
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Nothing to do."""
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Fetch nothing."""
+        """Fetch nothing. Called for an empty assignment, too."""
         self._consumer.pause(*assigned)
+        self.joined = True
 
 
 class KafkaMembership:
@@ -57,6 +59,7 @@ class KafkaMembership:
             request_timeout_ms=int(1000 * timeout),
             **settings.options(),
         )
+        self._listener = _PauseAll(self._consumer)
         never_create(self._consumer._client)
         wait_for_ready(self._consumer._client)
 
@@ -66,7 +69,11 @@ class KafkaMembership:
             await self._consumer.start()
         except (KafkaError, OSError, TimeoutError) as error:
             raise explained(error, f"joining {self._group}", LogUnavailable) from None
-        self._consumer.subscribe([self._topic], listener=_PauseAll(self._consumer))
+        self._consumer.subscribe([self._topic], listener=self._listener)
+
+    @property
+    def joined(self) -> bool:
+        return self._listener.joined
 
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
         loop = asyncio.get_running_loop()

@@ -113,6 +113,10 @@ class SimulatedMembership:
         self._member = log.broker.join(group, topic)
         self._last: frozenset[int] | None = None
 
+    @property
+    def joined(self) -> bool:
+        return self._last is not None
+
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
         loop, broker = asyncio.get_running_loop(), self._log.broker
         deadline = loop.time() + timeout

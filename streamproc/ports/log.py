@@ -18,6 +18,7 @@ Errors
   * OutcomeUnknown: it may or may not have happened; look before doing anything else
     * Fenced: another transactor of this id took over, or the transaction timed out
   * NotAllowed: the broker denies it (exit 5)
+    * PolicyViolated: the user may create topics, but the broker's policy refuses this one
   * NoSuchTopic: the topic does not exist, or does not have that partition
   * OffsetLost: the offset asked for is not in the log: it starts later or ends earlier, or the topic was created anew
   * RecordTooLarge: nothing was done, and never will be with this record
@@ -62,6 +63,18 @@ class Fenced(OutcomeUnknown):
 
 class NotAllowed(LogError, BrokerUnavailable):
     """The broker denies this to us; waiting will not help."""
+
+
+class PolicyViolated(NotAllowed):
+    """The broker's policy for new topics refuses one; the message holds the broker's own reason."""
+
+    def __init__(self, topic: str, reason: str | None) -> None:
+        self.topic, self.reason = topic, reason
+        why = " ".join((reason or "").split()).rstrip(".") or "it gives no reason"
+        super().__init__(
+            f"topic {topic}: the broker's policy for new topics refuses it: {why}; ask the administrator of the broker to "
+            "allow this topic"
+        )
 
 
 class NoSuchTopic(LogError):

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from streamproc.errors import Refused
 from streamproc.ports.control import append_key
-from streamproc.ports.log import Log, NoSuchTopic, NotAllowed, TopicSettings
+from streamproc.ports.log import Log, NoSuchTopic, NotAllowed, PolicyViolated, TopicSettings
 from streamproc.study import Study
 from streamproc.wire.topics import Access, Role, Topics
 
@@ -38,7 +38,8 @@ async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> lis
     """Create what is missing, check what is there, and give the study its key; answers with the topics created.
 
     A `role` must see each topic that it uses, and that it is set up right; the steward uses them all. Anything else that is
-    denied here is not its business: most roles see only some of the topics, and create none.
+    denied here is not its business: most roles see only some of the topics, and create none. PolicyViolated is raised to any
+    role: then the topic is not there, although the user may create topics.
     """
     access = {each.topic: each for each in study_access(study)}
     there = await log.topics()
@@ -50,9 +51,11 @@ async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> lis
             else:
                 await log.create_topic(topic, settings)
                 created.append(topic)
+        except PolicyViolated:
+            raise
         except NotAllowed as denied:
             if role is Role.STEWARD or (role is not None and access[topic].used_by(role)):
-                raise denied if topic in there else NotAllowed(_not_seen(topic)) from None
+                raise denied if topic in there else NotAllowed(_not_created(topic, role, denied)) from None
     try:
         await append_key(log, study)
     except (NotAllowed, NoSuchTopic):
@@ -61,7 +64,9 @@ async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> lis
     return created
 
 
-def _not_seen(topic: str) -> str:
+def _not_created(topic: str, role: Role, denied: NotAllowed) -> str:
+    if role is Role.STEWARD:  # who runs `init`, so to run it is no advice
+        return f"{denied}; `streamproc init --print` shows what the steward must be allowed"
     return (
         f"topic {topic}: is not there and must not be created by us, or must not be seen: `streamproc init`, run by the "
         "steward, creates it and shows who needs to be allowed what"

@@ -54,9 +54,9 @@ async def test_groups_do_not_share(world: World, log: Log) -> None:
 async def test_a_member_knows_that_it_has_joined_also_when_no_partition_is_left_for_it(world: World, log: Log) -> None:
     topic = await new_topic(log, partitions=1)
     first = await log.membership(f"{topic}.gather", topic)
-    assert not first.joined
+    before = first.joined
     await settled(first, partitions=1)
-    assert first.joined
+    assert (before, first.joined) == (False, True)
     second = await (await world.connect()).membership(f"{topic}.gather", topic)
     async with asyncio.timeout(60):
         while not second.joined:

@@ -16,10 +16,10 @@ from streamproc.errors import InvalidInput
 from streamproc.ports.kafka.looks import INVALID_TOPIC, NO_TOPIC, Look, read_look
 from streamproc.ports.kafka.questions import Questions, TryAgain, check
 from streamproc.ports.kafka.requests import OffsetsRequest, TopicsRequest
-from streamproc.ports.log import NoSuchTopic, TopicSettings
+from streamproc.ports.log import NoSuchTopic, PolicyViolated, TopicSettings
 
 EARLIEST, LATEST = -2, -1
-EXISTS = 36
+EXISTS, POLICY_VIOLATION = 36, 44
 REFUSED = (INVALID_TOPIC, 37, 38, 39, 40, 42)
 """A name, a number or a setting that the cluster cannot have, such as more replicas than brokers."""
 TOPIC_RESOURCE = 2
@@ -146,6 +146,8 @@ class Topics:
             ((_, code, message),) = (await self._questions.ask(request, what)).topic_errors
             if code in REFUSED:
                 raise InvalidInput(f"{what}: {message}")
+            if code == POLICY_VIOLATION:
+                raise PolicyViolated(topic, message)
             check(0 if code == EXISTS else code, what)
 
         async def visible() -> None:

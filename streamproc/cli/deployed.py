@@ -6,6 +6,7 @@ import asyncio
 import functools
 import signal
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,7 +51,8 @@ def on_deployment(command: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         deployment = Deployment.of(study_path, broker=broker, state=state, timeout=timeout, seed=seed)
-        command(deployment, **others)
+        notice = f"connecting to {deployment.broker.url}, giving up after {timeout:g} s"
+        command(replace(deployment, on_slow_connection=functools.partial(click.echo, notice, err=True)), **others)
 
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)

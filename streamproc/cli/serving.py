@@ -84,6 +84,7 @@ def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health]
     set_up_logs(deployment.study.name, as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
     if deployment.seed is not None:
         event(INSECURE, logging.WARNING)
+    deployment = replace(deployment, on_slow_connection=_say_connecting_once(deployment.broker.url))
     health = Health(deployment)
     listeners, page = _listeners(health, serving), _page(deployment, health) if serving.public is not None else None
     if page is not None:
@@ -163,6 +164,16 @@ def _page(deployment: Deployment, health: Health) -> StatusPage:
                 health.public.show_counts(history.contract, history.counts[-1])
 
     return StatusPage(replace(deployment.study, broker=deployment.broker), show)
+
+
+def _say_connecting_once(url: str) -> Callable[[], None]:
+    """A function that logs it the first time it is called: later attempts to connect are logged when they fail."""
+
+    @functools.cache
+    def say() -> None:
+        event("connecting", broker=url)
+
+    return say
 
 
 async def _knock(deployment: Deployment) -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from streamproc.ports.log import Log
 from streamproc.study.broker import Broker
 
 
-def connect(url: str, *, folder: Path | None = None, environ: Mapping[str, str] | None = None, timeout: float = 30.0) -> Log:
+def connect(
+    url: str,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    timeout: float = 30.0,
+    on_slow: Callable[[], None] | None = None,
+) -> Log:
     """A connection, to be entered, to `embedded:FOLDER` or `kafka://host:port,host:port`.
 
     A relative FOLDER is relative to `folder` (default: the working folder). `environ` (default: the process's) holds
-    Kafka's security settings. No call takes longer than about `timeout` seconds. Raises InvalidInput.
+    Kafka's security settings. No call takes longer than about `timeout` seconds. `on_slow` is called once if connecting to
+    Kafka takes more than 2 seconds. Raises InvalidInput.
     """
     broker = Broker(url)
     if broker.folder is not None:
@@ -23,4 +31,5 @@ def connect(url: str, *, folder: Path | None = None, environ: Mapping[str, str] 
         return EmbeddedLog((folder or Path()) / broker.folder, timeout=timeout)
     from streamproc.ports.kafka import KafkaLog, KafkaSettings
 
-    return KafkaLog(KafkaSettings.parse(broker.servers, os.environ if environ is None else environ), timeout=timeout)
+    settings = KafkaSettings.parse(broker.servers, os.environ if environ is None else environ)
+    return KafkaLog(settings, timeout=timeout, on_slow=on_slow)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -50,6 +50,8 @@ class Deployment:
     seed: int | None = None
     clock: Clock = field(default_factory=SystemClock)
     """By which a schedule closes periods."""
+    on_slow_connection: Callable[[], None] | None = None
+    """Called when connecting to the broker takes more than 2 seconds."""
 
     @classmethod
     def of(
@@ -95,7 +97,7 @@ class Deployment:
 
     def connect(self) -> Log:
         """A connection to the study's broker, to be entered."""
-        return connect(self.broker.url, folder=self.broker_folder, timeout=self.timeout)
+        return connect(self.broker.url, folder=self.broker_folder, timeout=self.timeout, on_slow=self.on_slow_connection)
 
     def disk(self) -> FolderDisk:
         """The state folder."""

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
-from streamproc.service.logs import event, log, set_up_logs
-
-
-@pytest.fixture(autouse=True)
-def _own_handlers() -> Iterator[None]:
-    before = log.handlers[:], log.level, log.propagate
-    yield
-    log.handlers[:], log.propagate = before[0], before[2]
-    log.setLevel(before[1])
+from streamproc.service.logs import event, set_up_logs
 
 
 def test_a_plain_line_names_the_study_before_what_happened(capsys: pytest.CaptureFixture[str]) -> None:

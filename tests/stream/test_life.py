@@ -53,7 +53,10 @@ def test_a_role_that_waits_for_its_broker_says_so_and_ends_when_told(new_place: 
     place = new_place("embedded")
     roles = [place.start(role, "--broker", NOBODY, "--log-json") for role in ("run", "gather", "synthesize")]
     for role in roles:
+        first = json.loads(role.says("connecting"))
+        assert (first["event"], first["broker"], first["study"]) == ("connecting", NOBODY, place.study.name)
         line = json.loads(role.says("the broker is away, trying again in"))
+        assert first["at"] < line["at"]
         assert line["level"] == "warning"
         assert "no broker of 127.0.0.1:1 can be reached: Connection refused" in line["event"]
     for role in roles:

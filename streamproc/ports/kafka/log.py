@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,23 +16,30 @@ from streamproc.ports.kafka.topics import EARLIEST, LATEST, Topics
 from streamproc.ports.kafka.transactor import KafkaTransactor
 from streamproc.ports.log import LogUnavailable, Offset, TopicSettings, check_size
 
+SLOW_CONNECTION = 2.0
+"""Seconds of connecting after which `on_slow` is called."""
+
 
 class KafkaLog:
     """A connection. What it handed out is closed with it. No call takes much more than `timeout` seconds."""
 
-    def __init__(self, settings: KafkaSettings, *, timeout: float = 30.0) -> None:
-        self._settings, self._timeout = settings, timeout
+    def __init__(self, settings: KafkaSettings, *, timeout: float = 30.0, on_slow: Callable[[], None] | None = None) -> None:
+        self._settings, self._timeout, self._on_slow = settings, timeout, on_slow
         self._open: set[KafkaReader | KafkaTransactor | KafkaMembership] = set()
 
     async def __aenter__(self) -> Self:
         self._questions = Questions(self._settings, self._timeout)
         self._topics = Topics(self._questions)
         self._appender = Appender(self._settings, self._topics, self._timeout)
+        slow = None if self._on_slow is None else asyncio.get_running_loop().call_later(SLOW_CONNECTION, self._on_slow)
         try:
             await self._questions.start()
         except BaseException:
             await self._questions.close()
             raise
+        finally:
+            if slow is not None:
+                slow.cancel()
         return self
 
     async def __aexit__(

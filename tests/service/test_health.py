@@ -324,9 +324,9 @@ def test_a_synthesizer_that_waits_for_a_release_time_is_ready_and_stops_at_once(
             log = world.connection("synthesizer", Unfenced(left=start))
             synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=True))
             await asyncio.sleep(600)
-            assert health.operator.registry.get_sample_value("streamproc_troubles_total") == start
+            assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) == start
             assert health.ready and health.publicly_ready
-            assert health.operator.registry.get_sample_value("streamproc_held_period") == 1
+            assert health.operator.registry.get_sample_value("streamproc_held_period", {"study": STUDY.name}) == 1
             assert world.ledger().period == 0 and not world.ledger().intents
             before = world.clock.now()
             await _end(synthesizer)
@@ -348,10 +348,10 @@ def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
         health.watermark(Period(2))
         health.waiting(Period(2), BEGINNING)
         health.due(Period(2), late=False)
-        assert health.operator.registry.get_sample_value("streamproc_held_period") == 0
+        assert health.operator.registry.get_sample_value("streamproc_held_period", {"study": STUDY.name}) == 0
         health.released(Period(2), kept.synthesis, {})
         health.due(Period(2), late=True)
-    assert health.operator.registry.get_sample_value("streamproc_release_seconds_sum") == 6.0
+    assert health.operator.registry.get_sample_value("streamproc_release_seconds_sum", {"study": STUDY.name}) == 6.0
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "drawn, waiting for the release time"),
         ("INFO", "period released"),

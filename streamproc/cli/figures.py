@@ -31,3 +31,10 @@ def counted(count: int, name: str) -> str:
 def number_shown(value: float) -> str:
     """Three significant digits, thousands apart."""
     return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"
+
+
+def beside_replace_one(rho: float | None, epsilon: float | None) -> str:
+    """What a sentence about a zero-out study's cost goes on with; nothing for a study that declares replace-one."""
+    if rho is None or epsilon is None:
+        return ""
+    return f"; the same noise under replace-one: rho {rounded_up(rho)}, epsilon {epsilon_shown(epsilon)}"

@@ -22,6 +22,8 @@ The object that --json prints; a unit is part of the name, and costs are under t
 \b
 study alphabet horizon n adjacency budget rho epsilon delta
 other_adjacency   {adjacency rho epsilon}: what the same noise costs there
+zero-out studies  beside every cost X also X_replace_one, of the same noise:
+                  no input has a zero-out neighbour in a window release
 periods           [{period rho_spent epsilon_spent}], running totals
 warnings, notes   [{code release message}]
 releases          {NAME: {

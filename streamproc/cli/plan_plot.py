@@ -84,6 +84,10 @@ def _title(plan: StudyPlan) -> str:
     return (
         f"{plan.study.name}: {plan.n:,} people, rho {rounded_up(total.rho)}, epsilon "
         f"{epsilon_shown(total.epsilon)} at delta {delta_shown(total.delta)}, {plan.adjacency.value}"
+        + "".join(
+            f"\nthe same noise under replace-one: rho {rounded_up(spent.rho)}, epsilon {epsilon_shown(spent.epsilon)}"
+            for spent in plan.replace_one[-1:]
+        )
     )
 
 
@@ -117,10 +121,13 @@ def _draw_spending(axes: Axes, plan: StudyPlan) -> None:
         _draw_total(axes, name, [(0, 0.0), *((spent.period, spent.rho) for spent in spending)], colour, 1.6)
     if len(lines) > 1:
         _draw_total(axes, "study", [(0, 0.0), *((spent.period, spent.rho) for spent in plan.spending)], "#222222", 2.4)
+    if plan.replace_one:
+        usual = [(0, 0.0), *((spent.period, spent.rho) for spent in plan.replace_one)]
+        _draw_total(axes, "study, replace-one", usual, "#b00020", 2.4)
     axes.axhline(plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {rounded_up(plan.budget)}")
     _frame(axes, f"Budget spent ({plan.adjacency.value})", plan.study.horizon)
     axes.set_ylabel("rho, running total")
-    axes.set_ylim(0, plan.budget * 1.08)
+    axes.set_ylim(0, max(plan.budget, *(spent.rho for spent in (plan.total, *plan.replace_one))) * 1.08)
     _legend(axes)
 
 

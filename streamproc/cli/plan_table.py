@@ -10,8 +10,9 @@ from rich.text import Text
 from streamproc.cli.figures import delta_shown, epsilon_shown, number_shown, rounded_up
 from streamproc.cli.plan_alternatives import alternatives_table
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
-from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan, quarters
+from streamproc.planning import QueryPlan, ReleasePlan, Spent, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.quantities import Period
 from streamproc.study import WindowRelease
 
 _PERIODS_SHOWN = 7
@@ -28,7 +29,8 @@ def show_plan(plan: StudyPlan) -> None:
     console.print(promise(plan))
     console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_alphabet(plan)}.")
     for warning in plan.warnings:
-        console.print(Text(f"\nWARNING  {warning.release}: {warning.message}.", style="bold yellow"))
+        concerns = "" if warning.release is None else f"{warning.release}: "
+        console.print(Text(f"\nWARNING  {concerns}{warning.message}.", style="bold yellow"))
     for table in _tables(plan):
         console.print()
         print_table(console, table)
@@ -46,10 +48,16 @@ def _tables(plan: StudyPlan) -> Iterator[Table]:
 
 
 def promise(plan: StudyPlan) -> str:
-    """What the whole study guarantees, in one sentence."""
-    total = plan.total
+    """What the whole study guarantees: one sentence, and for a zero-out study another one under replace-one."""
+    if plan.replace_one:
+        own, usual = _changes(plan.adjacency, plan.total), _changes(Adjacency.REPLACE_ONE, plan.replace_one[-1])
+        return f"{own} {usual}"
+    return _changes(plan.adjacency, plan.total)
+
+
+def _changes(adjacency: Adjacency, total: Spent) -> str:
     return (
-        f"{_PROMISE[plan.adjacency]} ({plan.adjacency.value}) changes the distribution of everything this study releases "
+        f"{_PROMISE[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
         f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {epsilon_shown(total.epsilon)} at delta = "
         f"{delta_shown(total.delta)}."
     )
@@ -61,7 +69,8 @@ def _releases(plan: StudyPlan) -> Table:
     )
     add_names(table, "release", (release.release.name for release in plan.releases))
     table.add_column("kind", no_wrap=True)
-    for heading in ("rho,\nshare", "epsilon", "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
+    beside = ("replace-one\nrho, epsilon",) if plan.replace_one else ()
+    for heading in ("rho,\nshare", "epsilon", *beside, "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for release in plan.releases:
         memory = release.memory
@@ -71,6 +80,7 @@ def _releases(plan: StudyPlan) -> Table:
             _kind(release),
             f"{rounded_up(release.contract.rho)}\n{float(release.share):.3g}",
             epsilon_shown(release.epsilon),
+            *(f"{rounded_up(spent.rho)}\n{epsilon_shown(spent.epsilon)}" for spent in release.replace_one[-1:]),
             number_shown(release.noise_people),
             f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
             f"{'' if known else '~'}{memory.rows:,}",
@@ -122,21 +132,30 @@ def _error_cells(query: QueryPlan) -> list[str]:
 
 def _spending(plan: StudyPlan) -> Table:
     table = titled_table(f"Spent after a period: running totals ({plan.adjacency.value})")
-    names, delta = [f"{release.release.name}: rho" for release in plan.releases], delta_shown(plan.study.privacy.delta)
-    add_names(table, "", names)
+    rows = list(_spending_rows(plan))
+    add_names(table, "", (name for name, _ in rows))
     horizon = plan.study.horizon
     wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
     shown = [spent.period for spent in plan.spending if spent.period in wanted]
     for period in shown:
         table.add_column(str(period), justify="right", no_wrap=True)
-    for name, release in zip(names, plan.releases, strict=True):
-        by_period = {spent.period: spent for spent in release.spending}
-        table.add_row(name, *(rounded_up(by_period[period].rho) for period in shown))
-    total = {spent.period: spent for spent in plan.spending}
-    if len(plan.releases) > 1:
-        table.add_row("study: rho", *(rounded_up(total[period].rho) for period in shown))
-    table.add_row(f"study: epsilon at delta {delta}", *(epsilon_shown(total[period].epsilon) for period in shown))
+    for name, by_period in rows:
+        table.add_row(name, *(by_period[period] for period in shown))
     return table
+
+
+def _spending_rows(plan: StudyPlan) -> Iterator[tuple[str, dict[Period, str]]]:
+    """The name of each row and its figures by period; a zero-out study's replace-one rows follow its own."""
+    delta = delta_shown(plan.study.privacy.delta)
+    relations = [("", plan.spending, [release.spending for release in plan.releases])]
+    if plan.replace_one:
+        relations.append((", replace-one", plan.replace_one, [release.replace_one for release in plan.releases]))
+    for suffix, total, releases in relations:
+        for release, spending in zip(plan.releases, releases, strict=True):
+            yield f"{release.release.name}: rho{suffix}", {spent.period: rounded_up(spent.rho) for spent in spending}
+        if len(releases) > 1:
+            yield f"study: rho{suffix}", {spent.period: rounded_up(spent.rho) for spent in total}
+        yield f"study: epsilon at delta {delta}{suffix}", {spent.period: epsilon_shown(spent.epsilon) for spent in total}
 
 
 def _other_adjacency(plan: StudyPlan) -> Table:

@@ -10,7 +10,7 @@ import click
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.cli.figures import INSECURE, counted, delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.figures import INSECURE, beside_replace_one, counted, delta_shown, epsilon_shown, rounded_up
 from streamproc.cli.options import json_option
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.errors import Refused, VerificationFailed
@@ -18,8 +18,10 @@ from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
+from streamproc.service.ledger_document import add_replace_one
 from streamproc.service.public import PublicStudy
 from streamproc.synth.contract import WindowContract, release_budgets
+from streamproc.synth.replace_one import replace_one_costs
 
 
 async def read_public(deployment: Deployment) -> PublicStudy:
@@ -88,7 +90,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
     last = public.ledger.periods[-1] if public.ledger and public.ledger.periods else None
     spent = last.rho_spent if last else Rho(0.0)
     contracts = public.contracts()
-    releases = {}
+    releases: dict[str, dict[str, Any]] = {}
     for name, rho in release_budgets(study).items():
         contract = contracts.get(name)
         padding = contract.n_pad if isinstance(contract, WindowContract) else 0
@@ -99,7 +101,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
             "rho_spent": last.releases[name].rho_spent if last else 0.0,
             "clamped": sum(r.releases[name].clamped for r in public.ledger.periods) if public.ledger else 0,
         }
-    return {
+    found: dict[str, Any] = {
         "study": study.name,
         "n": people_of(public),
         "horizon": study.horizon,
@@ -113,6 +115,10 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
         "insecure": is_insecure(public),
         "releases": releases,
     }
+    costs = replace_one_costs(study)
+    if costs is not None:
+        add_replace_one(found, releases, study, public.ledger, costs)
+    return found
 
 
 @click.command()
@@ -137,6 +143,7 @@ def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
         f"{found['study']}: {found['released']} of {found['horizon']} periods released, "
         f"rho {rounded_up(found['rho_spent'])} of {rounded_up(found['rho'])} spent ({found['adjacency']}), "
         f"epsilon {epsilon_shown(found['epsilon_spent'])} at delta {delta_shown(found['delta'])}"
+        f"{beside_replace_one(found.get('rho_spent_replace_one'), found.get('epsilon_spent_replace_one'))}"
     )
     if found["insecure"]:
         console.print(INSECURE, style="bold red")
@@ -144,10 +151,14 @@ def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
         console.print(f"{found['n']:,} people take part; the study expected {expected:,}")
     table = titled_table()
     add_names(table, "release", found["releases"])
-    for heading in ("synthetic people", "padding per bin", "rho spent", "of", "clamped"):
+    zero_out = "rho_replace_one" in found
+    beside = ("replace-one", "of") if zero_out else ()
+    for heading in ("synthetic people", "padding per bin", "rho spent", "of", *beside, "clamped"):
         table.add_column(heading, justify="right")
     for name, row in found["releases"].items():
         costs = [rounded_up(row["rho_spent"]), rounded_up(row["rho"])]
+        if zero_out:
+            costs += [rounded_up(row["rho_spent_replace_one"]), rounded_up(row["rho_replace_one"])]
         table.add_row(name, _counted(row["n_star"]), _counted(row["n_pad"]), *costs, _counted(row["clamped"]))
     print_table(console, table)
 

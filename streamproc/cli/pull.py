@@ -13,7 +13,9 @@ from streamproc.panel.frames import check_arrow
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
 from streamproc.service.deployment import Deployment
-from streamproc.service.ledger_document import period_to_dict
+from streamproc.service.ledger_document import period_to_dict, redrawn_periods
+from streamproc.study import Study
+from streamproc.synth.replace_one import replace_one_costs
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.ledger import PeriodRecord
 
@@ -39,27 +41,27 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             save_panel(panel, folder / f"{name}.csv")
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
-    write_json(folder / "ledger.json", _ledger_to_dict(public.ledger, people_of(public)))
+    write_json(folder / "ledger.json", _ledger_to_dict(deployment.study, public.ledger, people_of(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
     say_if_insecure(public)
 
 
-def _ledger_to_dict(ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
+def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
     """The ledger as plain values; digests in hexadecimal. With `n`, which a release's contract needs."""
     if ledger is None:
         return {"study": None, "periods": []}
+    costs, redrawn = replace_one_costs(study), redrawn_periods(ledger.periods)
     return {
         "study": dict(ledger.study.study),
         "fingerprint": ledger.study.fingerprint.hex(),
         "insecure": ledger.study.insecure,
         "n": n,
         "head": ledger.head.hex(),
-        "periods": [_with_measurements(ledger, record) for record in ledger.periods],
+        "periods": [_with_measurements(ledger, record, period_to_dict(record, costs, redrawn)) for record in ledger.periods],
     }
 
 
-def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord) -> dict[str, Any]:
-    found = period_to_dict(record)
+def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord, found: dict[str, Any]) -> dict[str, Any]:
     for name, entry in found["releases"].items():
         entry["measurements"] = ledger.measurements[name, record.period].tolist()
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from streamproc.cli.figures import INSECURE, delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.figures import INSECURE, beside_replace_one, delta_shown, epsilon_shown, rounded_up
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.errors_table import LEVEL
@@ -23,7 +23,8 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
     console.print(
         f"\nTogether rho {rounded_up(summary['rho_spent'])} of {rounded_up(summary['rho'])}: epsilon "
         f"{epsilon_shown(summary['epsilon'])} at delta {delta_shown(summary['delta'])}, for a person's whole history "
-        f"({summary['adjacency']})."
+        f"({summary['adjacency']})"
+        f"{beside_replace_one(summary.get('rho_spent_replace_one'), summary.get('epsilon_replace_one'))}."
     )
     if summary["insecure"]:
         console.print(Text(INSECURE, style="bold red"))
@@ -39,7 +40,9 @@ def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
     title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {delta_shown(summary['delta'])}"
     table = titled_table(title)
     add_names(table, "release", summary["releases"])
-    headings = ["synthetic\npeople n*", "n_pad\nper bin", "rho\nspent", "epsilon\nspent", "counts\nclamped"]
+    zero_out = "rho_replace_one" in summary
+    beside = ["rho\nreplace-one", "epsilon\nreplace-one"] if zero_out else []
+    headings = ["synthetic\npeople n*", "n_pad\nper bin", "rho\nspent", "epsilon\nspent", *beside, "counts\nclamped"]
     if scores is not None:
         headings += ["RMS error\n% points", f"{LEVEL:.0%} CI\ncovers"]
     for heading in headings:
@@ -50,9 +53,13 @@ def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
             name,
             f"{release['n_star']:,}",
             f"{release['n_pad']:,}",
-            rounded_up(release["rho_spent"]),
-            epsilon_shown(epsilon_of_rho(release["rho_spent"], summary["delta"])),
+            *_costs(release["rho_spent"], summary["delta"]),
+            *(_costs(release["rho_spent_replace_one"], summary["delta"]) if zero_out else ()),
             f"{release['clamped']:,}",
             *measured,
         )
     return table
+
+
+def _costs(rho: float, delta: float) -> tuple[str, str]:
+    return rounded_up(rho), epsilon_shown(epsilon_of_rho(rho, delta))

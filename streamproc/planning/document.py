@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,10 @@ from streamproc.synth.contract import WindowContract
 
 
 def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
-    """Everything in a plan. Costs are under `adjacency`, except those in `other_adjacency`."""
+    """Everything in a plan. Costs are under `adjacency`, except those in `other_adjacency` and those named `*_replace_one`.
+
+    The latter are there only where `adjacency` is zero-out.
+    """
     study = plan.study
     return {
         "study": study.name,
@@ -22,9 +26,10 @@ def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
         "budget": plan.budget,
         "rho": plan.total.rho,
         "epsilon": plan.total.epsilon,
+        **_replace_one(plan.replace_one),
         "delta": study.privacy.delta,
         "other_adjacency": _other(plan, plan.other),
-        "periods": [_spent(spent) for spent in plan.spending],
+        "periods": _periods(plan.spending, plan.replace_one),
         "releases": {release.release.name: _release(plan, release) for release in plan.releases},
         "warnings": [asdict(remark) for remark in plan.warnings],
         "notes": [asdict(remark) for remark in plan.notes],
@@ -38,9 +43,10 @@ def _release(plan: StudyPlan, release: ReleasePlan) -> dict[str, Any]:
         "share": float(release.share),
         "rho": release.contract.rho,
         "epsilon": release.epsilon,
+        **_replace_one(release.replace_one),
         "other_adjacency": _other(plan, release.other),
         "noise_people": release.noise_people,
-        "periods": [_spent(spent) for spent in release.spending],
+        "periods": _periods(release.spending, release.replace_one),
         "queries": {query.name: _query(query) for query in release.queries},
         "memory": {**asdict(release.memory), "kept_bytes": release.memory.kept_bytes},
         "alternatives": [asdict(alternative) for alternative in release.alternatives],
@@ -77,8 +83,18 @@ def _other(plan: StudyPlan, other: Spent) -> dict[str, Any]:
     return {"adjacency": plan.other_adjacency.value, "rho": other.rho, "epsilon": other.epsilon}
 
 
-def _spent(spent: Spent) -> dict[str, Any]:
-    return {"period": spent.period, "rho_spent": spent.rho, "epsilon_spent": spent.epsilon}
+def _replace_one(spending: Sequence[Spent]) -> dict[str, Any]:
+    """What the noise of all periods costs under replace-one; nothing for a study that declares replace-one."""
+    return {"rho_replace_one": spending[-1].rho, "epsilon_replace_one": spending[-1].epsilon} if spending else {}
+
+
+def _periods(spending: Sequence[Spent], replace_one: Sequence[Spent]) -> list[dict[str, Any]]:
+    periods: list[dict[str, Any]] = [
+        {"period": spent.period, "rho_spent": spent.rho, "epsilon_spent": spent.epsilon} for spent in spending
+    ]
+    for period, other in zip(periods, replace_one, strict=False):
+        period |= {"rho_spent_replace_one": other.rho, "epsilon_spent_replace_one": other.epsilon}
+    return periods
 
 
 def _query(query: QueryPlan) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from streamproc.planning.values import ReleasePlan, Remark
+from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.window import WindowMechanism
 from streamproc.study import Study, WindowRelease
 from streamproc.study.budget import MAX_RHO
@@ -20,8 +21,17 @@ WIDE_POINTS = 10.0
 _NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be enough with this release's share of it"
 
 
-def warnings(releases: Sequence[ReleasePlan]) -> Iterator[Remark]:
-    """What will make a release hard to use, and what would help."""
+_ZERO_OUT_WINDOWS = "no input of this program is such a neighbour, since everybody is in exactly one bin in every period"
+_ZERO_OUT_EVENTS = "it covers only the replacement of a history by one without any event"
+
+
+def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[Remark]:
+    """What makes the stated costs hard to interpret or a release hard to use, and what would help."""
+    if study.privacy.adjacency is Adjacency.ZERO_OUT:
+        windows = any(isinstance(release, WindowRelease) for release in study.releases)
+        means = _ZERO_OUT_WINDOWS if windows else _ZERO_OUT_EVENTS
+        message = f"zero-out takes a person out of every count: {means}; judge the study by its replace-one figures"
+        yield Remark("zero_out", None, message)
     for plan in releases:
         if isinstance(plan.contract, WindowContract):
             yield from _padding_warning(plan, plan.contract)

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 from streamproc.planning.values import Spent
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.exact import float_up
 from streamproc.privacy.odometer import Odometer, total_spent
 from streamproc.privacy.quantities import Period, Rho
 from streamproc.synth.contract import Contract
+from streamproc.synth.replace_one import ReplaceOneCosts, every_prefix_is_quick
 
-EVERY_PREFIX_UP_TO = 64
 QUARTERS_UP_TO = 200
-"""Horizons up to which a counter that is not Toeplitz, which needs a run of `O(t^3)` for each period `t`, is asked for its
-cost after every period, or after every quarter of the study; beyond, only after the last."""
+"""Horizon up to which a counter whose prefixes are not quick is asked for its cost after every quarter of the study; beyond,
+only after the last period."""
 
 
 def spending(contract: Contract, delta: float) -> tuple[Spent, ...]:
@@ -29,9 +28,7 @@ def spending(contract: Contract, delta: float) -> tuple[Spent, ...]:
 
 
 def _periods(contract: Contract, horizon: int) -> Sequence[int]:
-    mechanism = contract.mechanism
-    slow = isinstance(mechanism, CumulativeMechanism) and not mechanism.counter.is_toeplitz
-    if not slow or horizon <= EVERY_PREFIX_UP_TO:
+    if every_prefix_is_quick(contract.mechanism):
         return range(1, horizon + 1)
     if horizon <= QUARTERS_UP_TO:
         return quarters(horizon)
@@ -50,10 +47,13 @@ def total_spending(releases: Sequence[Sequence[Spent]], delta: float) -> tuple[S
     return tuple(Spent(period, total_spent([release[period] for release in by_period]), delta) for period in known)
 
 
-def other_adjacency(contract: Contract, delta: float) -> Spent:
-    """What the release's noise costs, after the last period, under the adjacency the study did not choose."""
-    mechanism = contract.mechanism
-    zero_out = mechanism.adjacency is Adjacency.ZERO_OUT
-    other = replace(mechanism, adjacency=Adjacency.REPLACE_ONE if zero_out else Adjacency.ZERO_OUT)
-    last = Period(mechanism.horizon)
+def replace_one_spending(name: str, costs: ReplaceOneCosts, spent: Sequence[Spent]) -> tuple[Spent, ...]:
+    """What the same noise has cost under replace-one at the same periods, for a release of a zero-out study."""
+    return tuple(replace(each, rho=costs.of_release(name, each.period)) for each in spent)
+
+
+def zero_out_cost(contract: Contract, delta: float) -> Spent:
+    """What the noise of a release of a replace-one study costs, after the last period, under zero-out."""
+    last = Period(contract.mechanism.horizon)
+    other = replace(contract.mechanism, adjacency=Adjacency.ZERO_OUT)
     return Spent(last, Rho(float_up(other.cost(last))), delta)

@@ -8,11 +8,12 @@ from streamproc.panel.packing import bits_for
 from streamproc.planning.alternatives import alternatives
 from streamproc.planning.queries import query_plans
 from streamproc.planning.remarks import notes, warnings
-from streamproc.planning.spending import other_adjacency, spending, total_spending
+from streamproc.planning.spending import replace_one_spending, spending, total_spending, zero_out_cost
 from streamproc.planning.values import Memory, ReleasePlan, StudyPlan
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.study import Release, Study
 from streamproc.synth.contract import Contract, WindowContract, contracts
+from streamproc.synth.replace_one import ReplaceOneCosts, replace_one_costs
 from streamproc.synth.rows import narrowest
 
 
@@ -23,28 +24,35 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan
     """
     delta = study.privacy.delta
     made = contracts(study, n, insecure=False)
-    releases = tuple(_release(release, made[release.name], delta, compare_long) for release in study.releases)
+    costs = replace_one_costs(study)
+    releases = tuple(_release(release, made[release.name], delta, costs, compare_long) for release in study.releases)
     return StudyPlan(
         study=study,
         n=n,
         budget=study.privacy.budget,
         releases=releases,
         spending=total_spending([plan.spending for plan in releases], delta),
+        replace_one=() if costs is None else total_spending([plan.replace_one for plan in releases], delta),
         other=total_spending([[plan.other] for plan in releases], delta)[-1],
-        warnings=tuple(warnings(releases)),
+        warnings=tuple(warnings(study, releases)),
         notes=tuple(notes(study, n, compared=all(plan.alternatives for plan in releases))),
     )
 
 
-def _release(release: Release, contract: Contract, delta: float, compare_long: bool) -> ReleasePlan:
+def _release(
+    release: Release, contract: Contract, delta: float, costs: ReplaceOneCosts | None, compare_long: bool
+) -> ReleasePlan:
+    spent = spending(contract, delta)
+    replace_one = () if costs is None else replace_one_spending(release.name, costs, spent)
     return ReleasePlan(
         release=release,
         contract=contract,
         epsilon=epsilon_of_rho(contract.rho, delta),
         noise_people=_noise(contract),
         queries=query_plans(contract),
-        spending=spending(contract, delta),
-        other=other_adjacency(contract, delta),
+        spending=spent,
+        replace_one=replace_one,
+        other=replace_one[-1] if replace_one else zero_out_cost(contract, delta),
         memory=_memory(contract),
         alternatives=alternatives(release, contract, long_too=compare_long),
     )

@@ -151,6 +151,8 @@ class ReleasePlan:
     queries: tuple[QueryPlan, ...]
     spending: tuple[Spent, ...]
     """By period; every period where that is quick to compute, and always the last."""
+    replace_one: tuple[Spent, ...]
+    """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
     other: Spent
     """What the same noise costs under the other adjacency."""
     memory: Memory
@@ -174,6 +176,8 @@ class StudyPlan:
     releases: tuple[ReleasePlan, ...]
     spending: tuple[Spent, ...]
     """All releases together, at the periods at which each one's spending is known; always the last."""
+    replace_one: tuple[Spent, ...]
+    """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
     other: Spent
     """What the same noise costs under the other adjacency, all releases together."""
     warnings: tuple[Remark, ...]

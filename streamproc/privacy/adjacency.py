@@ -12,4 +12,9 @@ class Adjacency(Enum):
     """It is replaced by any other history."""
 
     ZERO_OUT = "zero-out"
-    """It is replaced by "in no bin": the person's contribution to every count becomes zero."""
+    """It is replaced by "in no bin": the person's contribution to every count becomes zero.
+
+    A window release has no input that is such a neighbour: `n` is fixed, and every member is in exactly one bin in every
+    period. For a cumulative release it is the history without an event, and no other. So wherever a cost under this relation
+    is shown, the cost of the same noise under replace-one is shown beside it.
+    """

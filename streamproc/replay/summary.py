@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.replay.study import Replayed
-from streamproc.study import bin_labels
+from streamproc.study import Study, bin_labels
 from streamproc.synth.contract import Contract, WindowContract
+from streamproc.synth.replace_one import ReplaceOneCosts, replace_one_costs
 from streamproc.synth.step import Step
 
 
@@ -17,6 +18,8 @@ class PeriodSummary(TypedDict):
     period: int
     rho_spent: float
     """Running total of the release."""
+    rho_spent_replace_one: NotRequired[float]
+    """The same noise under replace-one, here and below; there only where `adjacency` is zero-out."""
     clamped: int
     """How many counts of this period had to be moved to what is possible."""
     bins: dict[str, int]
@@ -28,7 +31,9 @@ class ReleaseSummary(TypedDict):
 
     kind: Literal["window", "cumulative"]
     rho: float
+    rho_replace_one: NotRequired[float]
     rho_spent: float
+    rho_spent_replace_one: NotRequired[float]
     n_star: int
     """Synthetic people."""
     n_pad: int
@@ -47,10 +52,14 @@ class Summary(TypedDict):
     n: int
     rho: float
     """The study's budget, in zCDP under `adjacency`."""
+    rho_replace_one: NotRequired[float]
+    """What the noise of all periods costs under replace-one."""
     rho_spent: float
+    rho_spent_replace_one: NotRequired[float]
     adjacency: str
     epsilon: float
     """What `rho` means at `delta`, under the same adjacency."""
+    epsilon_replace_one: NotRequired[float]
     delta: float
     insecure: bool
     """True if the noise came from a seed: such a release protects nobody."""
@@ -62,7 +71,7 @@ def summary_of(replayed: Replayed) -> Summary:
     privacy = replayed.study.privacy
     contracts = replayed.synthesis.contracts
     any_contract = next(iter(contracts.values()))
-    return {
+    summary: Summary = {
         "study": replayed.study.name,
         "n": any_contract.n,
         "rho": privacy.budget,
@@ -73,6 +82,21 @@ def summary_of(replayed: Replayed) -> Summary:
         "insecure": any_contract.insecure,
         "releases": {name: _release(contract, replayed) for name, contract in contracts.items()},
     }
+    costs = replace_one_costs(replayed.study)
+    if costs is not None:
+        _add_replace_one(summary, costs, replayed.study)
+    return summary
+
+
+def _add_replace_one(summary: Summary, costs: ReplaceOneCosts, study: Study) -> None:
+    rho = costs.of_study(study.horizon)
+    summary["rho_replace_one"] = summary["rho_spent_replace_one"] = rho
+    summary["epsilon_replace_one"] = epsilon_of_rho(rho, study.privacy.delta)
+    for name, release in summary["releases"].items():
+        release["rho_replace_one"] = release["rho_spent_replace_one"] = costs.of_release(name, study.horizon)
+        for period in release["periods"]:
+            if period["period"] == study.horizon or costs.every_period_is_quick:
+                period["rho_spent_replace_one"] = costs.of_release(name, period["period"])
 
 
 def _release(contract: Contract, replayed: Replayed) -> ReleaseSummary:

@@ -24,6 +24,7 @@ class Privacy:
     """At `delta`."""
     delta: float = 1e-6
     adjacency: Adjacency = Adjacency.REPLACE_ONE
+    """Zero-out describes no input of the program: see `Adjacency.ZERO_OUT`."""
 
     def __post_init__(self) -> None:
         if (self.rho is None) == (self.epsilon is None):

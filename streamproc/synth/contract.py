@@ -15,7 +15,7 @@ from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.odometer import split_budget
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.study import CumulativeRelease, Study, WindowRelease
+from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 from streamproc.synth.padding import padding
 
 MAX_ROWS = 2**31 - 1
@@ -102,14 +102,7 @@ def release_budgets(study: Study) -> dict[str, Rho]:
 
 
 def _window(study: Study, release: WindowRelease, n: int, rho: Rho, insecure: bool) -> WindowContract:
-    mechanism = WindowMechanism.calibrated(
-        q=study.q,
-        k=release.k,
-        horizon=study.horizon,
-        measure=release.measure,
-        adjacency=study.privacy.adjacency,
-        rho=rho,
-    )
+    mechanism = _window_mechanism(study, release, rho)
     contract = WindowContract(release.name, study.alphabet, n, padding(mechanism, release.beta), rho, mechanism, insecure)
     most = min(MAX_ROWS, MAX_NUMERATOR // mechanism.bins**2)
     if contract.expected_rows > most:
@@ -119,14 +112,36 @@ def _window(study: Study, release: WindowRelease, n: int, rho: Rho, insecure: bo
 
 
 def _cumulative(study: Study, release: CumulativeRelease, n: int, rho: Rho, insecure: bool) -> CumulativeContract:
-    mechanism = CumulativeMechanism.calibrated(
+    mechanism = _cumulative_mechanism(study, release, rho)
+    return CumulativeContract(release.name, ONES, release.event, n, rho, mechanism, insecure)
+
+
+def mechanism_of(study: Study, release: Release, rho: Rho) -> WindowMechanism | CumulativeMechanism:
+    """The noise of a release with this budget, which does not depend on the number of people."""
+    if isinstance(release, WindowRelease):
+        return _window_mechanism(study, release, rho)
+    return _cumulative_mechanism(study, release, rho)
+
+
+def _window_mechanism(study: Study, release: WindowRelease, rho: Rho) -> WindowMechanism:
+    return WindowMechanism.calibrated(
+        q=study.q,
+        k=release.k,
+        horizon=study.horizon,
+        measure=release.measure,
+        adjacency=study.privacy.adjacency,
+        rho=rho,
+    )
+
+
+def _cumulative_mechanism(study: Study, release: CumulativeRelease, rho: Rho) -> CumulativeMechanism:
+    return CumulativeMechanism.calibrated(
         horizon=study.horizon,
         counter_name=release.counter,
         allocation=release.allocation,
         adjacency=study.privacy.adjacency,
         rho=rho,
     )
-    return CumulativeContract(release.name, ONES, release.event, n, rho, mechanism, insecure)
 
 
 def contract_to_dict(contract: Contract) -> dict[str, Any]:

@@ -30,9 +30,43 @@ def test_the_output_starts_with_what_is_promised(plan: Any) -> None:
 def test_a_zero_out_study_promises_less_and_says_so(plan: Any) -> None:
     _, out, _ = plan(change=("rho = 0.005", 'rho = 0.005\nadjacency = "zero-out"'))
 
-    assert out.startswith("Taking any one person's whole history out of every count (zero-out)")
+    said = " ".join(out.split())
+    assert said.startswith("Taking any one person's whole history out of every count (zero-out)")
+    assert (
+        "by any other (replace-one) changes the distribution of everything this study releases by at most rho = 0.009496"
+        in said
+    )
     assert "The same noise under replace-one instead of zero-out" in out
-    assert "(replace-one)" not in out
+    assert "WARNING zero-out takes a person out of every count: no input of this program is such a neighbour" in said
+
+
+def test_a_zero_out_plan_shows_the_replace_one_figure_beside_every_cost(plan: Any) -> None:
+    change = ("rho = 0.005", 'rho = 0.005\nadjacency = "zero-out"')
+    lines = [" ".join(line.split()) for line in plan(change=change)[1].splitlines()]
+    assert "quarterly window, k=3 0.0025 0.298 0.006512 30.7 121 24,342 24.3 kB" in lines
+    assert "quarterly: rho, replace-one 0 0.0009303 0.002791 0.004652 0.006512" in lines
+    assert "study: rho, replace-one 0.0001513 0.001511 0.004153 0.006846 0.009496" in lines
+
+    found = json.loads(plan("--json", change=change)[1])
+    for costs in (found, *found["releases"].values()):
+        assert costs["rho_replace_one"] == costs["other_adjacency"]["rho"] > costs["rho"]
+        assert costs["epsilon_replace_one"] == costs["other_adjacency"]["epsilon"] > costs["epsilon"]
+        assert costs["periods"][-1]["rho_spent_replace_one"] == costs["rho_replace_one"]
+        assert all(period["rho_spent_replace_one"] >= period["rho_spent"] for period in costs["periods"])
+    assert [warning["code"] for warning in found["warnings"]] == ["zero_out"]
+
+
+def test_a_zero_out_plan_of_counts_alone_says_which_replacement_it_covers(plan: Any) -> None:
+    change = (
+        'rho = 0.005\n\n[[release]]\nname = "quarterly"\nkind = "window"\nk = 3\n',
+        'rho = 0.005\nadjacency = "zero-out"\n',
+    )
+    (warning,) = json.loads(plan("--json", change=change)[1])["warnings"]
+    assert "covers only the replacement of a history by one without any event" in warning["message"]
+
+
+def test_a_replace_one_plan_has_no_second_figure(plan: Any) -> None:
+    assert "replace_one" not in plan("--json")[1]
 
 
 def test_the_tables_show_what_a_steward_needs(plan: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.privacy.zcdp import epsilon_of_rho
 from tests.cli.conftest import Command
 
 T, K, PEOPLE = 4, 2, 60
@@ -178,9 +180,36 @@ def test_the_table_names_the_adjacency_beside_every_cost(
     assert "pairs" in ended.out
     assert "zero-out, delta 1e-6" in ended.out
     assert "for a person's whole history (zero-out)" in " ".join(ended.out.split())
+    told = summary(tmp_path)
+    beside = f"the same noise under replace-one: rho {rounded_up(told['rho_spent_replace_one'])}, epsilon "
+    assert beside + epsilon_shown(told["epsilon_replace_one"]) in " ".join(ended.out.split())
     assert f"wrote {tmp_path / 'pairs.csv'}\n" in ended.out
     assert "errors.csv" not in ended.out
     assert ended.complaint == ""
+
+
+def test_the_summary_of_a_zero_out_study_states_the_same_noise_under_replace_one(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    """At period T of a window release by the closed form of docs/privacy.md, section 5: `q = 3`, `k = 2`, `r = 3` steps."""
+    study.write_text(STUDY.replace("rho = 0.5", 'rho = 0.5\nadjacency = "zero-out"'))
+    streamproc("replay", study, panel, "--out", tmp_path)
+
+    told = summary(tmp_path)
+    assert told["rho_spent_replace_one"] == told["rho_replace_one"] > told["rho_spent"]
+    assert told["epsilon_replace_one"] == epsilon_of_rho(told["rho_replace_one"], told["delta"]) > told["epsilon"]
+    pairs = told["releases"]["pairs"]
+    zero_out, replace_one = (8 / 9 + 2 * 2 / 3) / 2, 1 + 1 + 2 / 3
+    assert pairs["rho_spent_replace_one"] == pytest.approx(pairs["rho_spent"] * replace_one / zero_out, rel=1e-12)
+    assert pairs["periods"][-1]["rho_spent_replace_one"] == pairs["rho_spent_replace_one"]
+    assert sum(release["rho_replace_one"] for release in told["releases"].values()) == pytest.approx(told["rho_replace_one"])
+
+
+def test_the_summary_of_a_replace_one_study_has_no_second_figure(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    streamproc("replay", study, panel, "--out", tmp_path)
+    assert "replace_one" not in (tmp_path / "summary.json").read_text()
 
 
 def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:

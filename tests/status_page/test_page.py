@@ -15,10 +15,11 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from matplotlib.image import imread
 from playwright.sync_api import Page, Route
 
-from streamproc.cli.figures import epsilon_shown
+from streamproc.cli.figures import epsilon_shown, rounded_up
 from tests.status_page.browser import Chromium, Visit
 from tests.status_page.screenshots import finished
-from tests.status_page.studies import ShownStudy
+from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.stream.programs import Programs
 
 pytestmark = pytest.mark.browser
 
@@ -46,6 +47,25 @@ def changes_a_byte(where: float) -> Callable[[Route], None]:
         route.fulfill(response=answer, body=bytes(body))
 
     return tamper
+
+
+def test_a_zero_out_study_shows_the_replace_one_figure_beside_its_own(tmp_path: Path, browser: Chromium) -> None:
+    with Programs(tmp_path) as programs:
+        recipe = PageRecipe("nobody-out", people=300, rho=0.05, adjacency="zero-out")
+        shown = ShownStudy(tmp_path / "study", programs, recipe)
+        shown.serve()
+        shown.release(shown.place.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=6)), 1, 3)
+        status = shown.place.status()
+        visit = open_page(browser, shown)
+
+        spent = epsilon_shown(status["epsilon_spent_replace_one"])
+        assert f"under replace-one ε {spent} of " in visit.text("#facts")
+        assert visit.texts("#budget-meters .meter-said")[-1].startswith("The same noise under replace-one: ρ ")
+        assert "there is no input in which a history is left out" in visit.text("#budget-words")
+        assert "Total ρ, replace-one" in visit.text("#chain thead")
+        assert rounded_up(status["rho_spent_replace_one"]) in visit.texts("#chain tbody tr")[0]
+        assert verdict(visit)[0] == "good"
+        assert not visit.complaints
 
 
 def test_what_is_shown_is_what_the_ledger_says(half_way: ShownStudy, browser: Chromium) -> None:

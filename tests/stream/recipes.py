@@ -21,10 +21,12 @@ class Recipe:
     duplicates: str = "first"
     people: int = 200
     rho: float = 0.5
+    adjacency: str | None = None
     schedule: str = ""
 
     def text(self, url: str) -> str:
         """The study file."""
+        adjacency = "" if self.adjacency is None else f'adjacency = "{self.adjacency}"\n'
         roster = "" if self.roster is None else f"roster = {json.dumps(self.roster)}\n"
         return f"""\
 [study]
@@ -38,7 +40,7 @@ duplicates = "{self.duplicates}"
 {roster}
 [privacy]
 rho = {self.rho}
-
+{adjacency}
 [[release]]
 name = "recent"
 kind = "window"

@@ -10,13 +10,14 @@ import numpy as np
 from streamproc.panel.packing import bits_for
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.ledger_document import period_to_dict
+from streamproc.service.ledger_document import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.service.status_page.follower import Shown
 from streamproc.service.status_page.history import History
 from streamproc.service.status_page.questions import examples, labels, question
 from streamproc.service.status_page.series import LEVEL, series
 from streamproc.study import Release, Study, WindowRelease
 from streamproc.synth.contract import WindowContract, release_budgets
+from streamproc.synth.replace_one import ReplaceOneCosts
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.topics import Topics
 
@@ -24,13 +25,14 @@ MOST_MARKS = 400
 """Periods of a list in `status`, the newest ones."""
 
 
-def status(study: Study, shown: Shown) -> dict[str, Any]:
-    """Everything but the numbers over time."""
+def status(study: Study, shown: Shown, costs: ReplaceOneCosts | None = None) -> dict[str, Any]:
+    """Everything but the numbers over time; `costs` are those of a zero-out study."""
     ledger, privacy = shown.ledger, study.privacy
     spent = ledger.periods[-1].rho_spent if ledger and ledger.periods else Rho(0.0)
     people = next((history.contract.n for history in shown.histories.values()), None)
     budgets = release_budgets(study)
-    return {
+    releases = [_release(study, release, budgets[release.name], shown) for release in study.releases]
+    found = {
         "study": study.name,
         "alphabet": list(study.alphabet),
         "horizon": study.horizon,
@@ -54,8 +56,11 @@ def status(study: Study, shown: Shown) -> dict[str, Any]:
         "head": ledger.head.hex() if ledger else None,
         "broker": "kafka" if study.broker.folder is None else "embedded",
         "ledger_topic": Topics(study.name).ledger,
-        "releases": [_release(study, release, budgets[release.name], shown) for release in study.releases],
+        "releases": releases,
     }
+    if costs is not None:
+        add_replace_one(found, {release["name"]: release for release in releases}, study, ledger, costs)
+    return found
 
 
 def _state(study: Study, shown: Shown) -> str:
@@ -157,7 +162,9 @@ def answers(history: History, queries: list[str], first: int, last: int | None) 
     return {"release": history.contract.name, "n": history.contract.n, "level": LEVEL, "series": listed}
 
 
-def chain(ledger: VerifiedLedger | None, before: int | None, limit: int) -> dict[str, Any]:
+def chain(
+    ledger: VerifiedLedger | None, before: int | None, limit: int, costs: ReplaceOneCosts | None = None
+) -> dict[str, Any]:
     """The ledger's periods before one, the newest first."""
     if ledger is None:
         return {"head": None, "study_digest": None, "fingerprint": None, "total": 0, "periods": []}
@@ -165,13 +172,14 @@ def chain(ledger: VerifiedLedger | None, before: int | None, limit: int) -> dict
     last = len(records) if before is None else max(min(before - 1, len(records)), 0)
     digests = [*(record.previous for record in records), ledger.head]
     chosen = range(last, max(last - limit, 0), -1)
+    redrawn = redrawn_periods(records)
     return {
         "head": ledger.head.hex(),
         "study_digest": digests[0].hex(),
         "fingerprint": ledger.study.fingerprint.hex(),
         "total": len(records),
         "periods": [
-            period_to_dict(record) | {"digest": digests[record.period].hex()}
+            period_to_dict(record, costs, redrawn) | {"digest": digests[record.period].hex()}
             for record in (records[period - 1] for period in chosen)
         ],
     }

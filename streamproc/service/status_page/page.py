@@ -28,6 +28,7 @@ from streamproc.service.status_page.history import History
 from streamproc.service.status_page.live import LiveStreams
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Study
+from streamproc.synth.replace_one import replace_one_costs
 from streamproc.wire.topics import Topics
 
 MOST_KEPT = 16_000_000
@@ -55,6 +56,7 @@ class StatusPage:
     def __init__(self, study: Study, tell: Callable[[Shown], None] = lambda shown: None) -> None:
         """`tell` is called with whatever the page shows from now on."""
         self._study = study
+        self._costs = replace_one_costs(study)
         # Its own threads: whoever asks much here must not keep the synthesizer waiting for one.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="status-page")
         self._follower = Follower(study, self._threads, tell)
@@ -116,7 +118,7 @@ class StatusPage:
     async def _get_status(self, request: web.Request) -> web.Response:
         # There is only one of it, and whoever wants to know whether all is well must not have to wait behind others.
         return await self._made(
-            request, ("status",), lambda: documents.status(self._study, self._follower.shown), nullcontext()
+            request, ("status",), lambda: documents.status(self._study, self._follower.shown, self._costs), nullcontext()
         )
 
     async def _series(self, request: web.Request) -> web.StreamResponse:
@@ -139,7 +141,9 @@ class StatusPage:
         limit = _number(request, "limit", 24, 1, MOST_PERIODS)
         before = _number(request, "before", self._study.horizon + 1, 1)
         question = ("ledger", before, limit)
-        return await self._made(request, question, lambda: documents.chain(self._follower.shown.ledger, before, limit))
+        return await self._made(
+            request, question, lambda: documents.chain(self._follower.shown.ledger, before, limit, self._costs)
+        )
 
     async def _ledger_records(self, request: web.Request) -> web.StreamResponse:
         return await self._records(request, Topics(self._study.name).ledger)

@@ -93,13 +93,18 @@ function compare(row, ledger) {
 function chain() {
   if (total === 0) return h("p", { class: "quiet-text" }, "No period is on record yet.");
   const more = shown.at(-1).period > 1 ? h("button", { type: "button", class: "quiet", onclick: () => orLater(earlier()) }, `Earlier periods (${whole(shown.at(-1).period - 1)} more)`) : null;
-  const head = ["Period", "Digest", "Previous", "Cost ρ", "Total ρ", "Came out"].map((name) => h("th", { scope: "col" }, name));
+  const head = ["Period", "Digest", "Previous", "Cost ρ", "Total ρ", ...(hasReplaceOne() ? ["Total ρ, replace-one"] : []), "Came out"].map((name) => h("th", { scope: "col" }, name));
   return h(
     "div",
     {},
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The ledger’s periods, newest first" }, h("table", { class: "chain" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, shown.map(line)))),
     more,
   );
+}
+
+// Whether the study is zero-out, so that every period also has the cost of the same noise under replace-one.
+function hasReplaceOne() {
+  return shown.length > 0 && shown.every((row) => row.rho_spent_replace_one !== undefined);
 }
 
 function line(row) {
@@ -115,6 +120,7 @@ function line(row) {
     h("td", {}, h("code", { title: row.previous }, short(row.previous))),
     h("td", { class: "number" }, cost(spent, 4, true)),
     h("td", { class: "number" }, cost(row.rho_spent, 4, true)),
+    hasReplaceOne() ? h("td", { class: "number" }, cost(row.rho_spent_replace_one, 4, true)) : null,
     h("td", {}, came.join(", ") || "no column yet", row.abandoned.length ? h("strong", { class: "clamped-text" }, ` and ${plural(row.abandoned.length, "lost draw")}, paid for`) : null),
   );
 }

@@ -14,7 +14,7 @@ export function showOverview(status) {
   at("facts").replaceChildren(
     fact("People", status.n !== null ? whole(status.n) : status.expected !== null ? `about ${whole(status.expected)}` : "not known yet"),
     fact("Released", `${whole(status.released)} of ${whole(status.horizon)}`, "periods"),
-    fact("Privacy spent", `ε ${epsilon(status.epsilon_spent)}`, `of ${epsilon(status.epsilon)} at δ ${tiny(status.delta)}`),
+    fact("Privacy spent", `ε ${epsilon(status.epsilon_spent)}`, `of ${epsilon(status.epsilon)} at δ ${tiny(status.delta)}${replaceOne(status)}`),
     nextCut(status),
   );
   at("timeline").replaceChildren(timeline(status));
@@ -23,6 +23,11 @@ export function showOverview(status) {
 
 function fact(name, value, more) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { class: "figure" }, value), more ? h("small", {}, more) : null));
+}
+
+function replaceOne(status) {
+  if (status.epsilon_replace_one === undefined) return "";
+  return ` (zero-out); under replace-one ε ${epsilon(status.epsilon_spent_replace_one)} of ${epsilon(status.epsilon_replace_one)}`;
 }
 
 function lede(status) {

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.exact import decimal_up
+from streamproc.privacy.zcdp import epsilon_of_rho
+
+if TYPE_CHECKING:
+    from streamproc.wire.site_registry import Composition
 
 INSECURE = "INSECURE: the noise came from a seed. It protects nobody."
 """Said wherever a person sees what a seeded run released."""
@@ -15,7 +22,20 @@ def epsilon_shown(epsilon: float) -> str:
 
 def rounded_up(cost: float, digits: int = 4) -> str:
     """A cost to so many significant digits, never shown smaller than it is."""
-    return f"{Decimal(repr(cost)).normalize(Context(prec=digits, rounding=ROUND_CEILING)):f}"
+    return decimal_up(cost, digits)
+
+
+def composition_shown(total: Composition, delta: float) -> str:
+    """What the registered releases of the same people cost together."""
+    what = f"{counted(total.releases, 'release')} of the same people"
+    if total.rho is None or total.rho_replace_one is None:
+        return f"{what} have a cost without a bound, since {total.seeded} came from a seed"
+    rho = f"rho {rounded_up(total.rho)} ({total.adjacency.value})"
+    epsilon = f"epsilon {epsilon_shown(epsilon_of_rho(total.rho, delta))} at delta {delta_shown(delta)}"
+    beside = ""
+    if total.adjacency is not Adjacency.REPLACE_ONE:
+        beside = beside_replace_one(total.rho_replace_one, epsilon_of_rho(total.rho_replace_one, delta))
+    return f"{what} cost {rho}, {epsilon}{beside}"
 
 
 def delta_shown(delta: float) -> str:

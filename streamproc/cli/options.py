@@ -41,6 +41,12 @@ seed_option = click.option(
     help="Make the run repeatable. It then protects nobody, and whatever it writes says so (insecure).",
 )
 
+again_option = click.option(
+    "--again",
+    is_flag=True,
+    help="Accept that some of these people are in another study, replay or broker: the costs add up.",
+)
+
 
 def check_period(option: str, period: int, study: Study) -> None:
     """Refuse a period after the last."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,18 +11,30 @@ import click
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
-from streamproc.cli.figures import INSECURE, beside_replace_one, counted, delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.figures import (
+    INSECURE,
+    beside_replace_one,
+    composition_shown,
+    counted,
+    delta_shown,
+    epsilon_shown,
+    rounded_up,
+)
 from streamproc.cli.options import json_option
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.errors import Refused, VerificationFailed
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
+from streamproc.ports.site_registry import SiteRegistry
+from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.ledger_document import add_replace_one
 from streamproc.service.public import PublicStudy
+from streamproc.service.registering import composition_of
 from streamproc.synth.contract import WindowContract, release_budgets
 from streamproc.synth.replace_one import replace_one_costs
+from streamproc.wire.site_registry import Composition
 
 
 async def read_public(deployment: Deployment) -> PublicStudy:
@@ -129,11 +142,36 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
     """How far a study is and what it has spent."""
     public, watermark = run_once(deployment, _public_and_watermark(deployment))
     found = status_of(deployment, public, watermark)
+    registry = SiteRegistry.of(os.environ)
+    total, unknown = (None, 0) if registry is None else composition_of(registry, deployment.study)
     if as_json:
-        click.echo(json.dumps(found))
+        delta = deployment.study.privacy.delta
+        click.echo(json.dumps(found if total is None else found | {"registry": _composition_to_dict(total, unknown, delta)}))
     else:
         say_if_not_begun(deployment, public)
         _show_status(found, expected=deployment.study.population.size)
+        if total is not None:
+            _show_composition(total, unknown, deployment.study.privacy.delta)
+
+
+def _composition_to_dict(total: Composition, unknown: int, delta: float) -> dict[str, Any]:
+    """The sum in the site registry, in the object that `status --json` prints."""
+    epsilon = None if total.rho is None else epsilon_of_rho(total.rho, delta)
+    found = {"releases": total.releases, "adjacency": total.adjacency.value, "rho": total.rho, "epsilon": epsilon}
+    if total.adjacency is not Adjacency.REPLACE_ONE:
+        other = total.rho_replace_one
+        found |= {
+            "rho_replace_one": other,
+            "epsilon_replace_one": None if other is None else epsilon_of_rho(other, delta),
+        }
+    return found | {"seeded": total.seeded, "unknown": unknown}
+
+
+def _show_composition(total: Composition, unknown: int, delta: float) -> None:
+    click.echo(f"registry: {composition_shown(total, delta)}" if total.releases else "registry: holds nothing of this study")
+    if unknown:
+        streams = counted(unknown, "stream")
+        click.echo(f"registry: {streams} without a roster, whose people it cannot recognise, may add to that")
 
 
 def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:

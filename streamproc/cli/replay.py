@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from streamproc.cli.options import json_option, panel_argument, seed_option, study_argument, without_deployment
+from streamproc.cli.figures import composition_shown
+from streamproc.cli.options import again_option, json_option, panel_argument, seed_option, study_argument, without_deployment
 from streamproc.cli.progress import progress
 from streamproc.cli.replay_report import show_report
+from streamproc.ports.clock import SystemClock
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.ports.files import check_enrolled, read_panel, read_study
 from streamproc.ports.results import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
 from streamproc.ports.roster import read_roster
+from streamproc.ports.site_registry import SiteRegistry
 from streamproc.replay import Replayed, replay_study, tallies_of
 from streamproc.replay.errors_table import questions_of
 from streamproc.replay.examine import Examine, Score
 from streamproc.replay.study import Tallies
 from streamproc.replay.summary import summary_of
+from streamproc.service.registering import NOT_CHECKED, register_replay
 from streamproc.service.repeat import repeat_study
-from streamproc.study import Study
+from streamproc.study import Histories, Study
 from streamproc.synth.contract import Contract, contracts
 
 MAX_RUNS = 1_000_000
@@ -42,8 +47,11 @@ MAX_RUNS = 1_000_000
     help="Release N times over, on all cores, and write how far every answer is from the truth to DIR/errors.csv: private.",
 )
 @seed_option
+@again_option
 @json_option
-def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, seed: int | None, as_json: bool) -> None:
+def replay(
+    study_path: Path, panel_path: Path, folder: Path, runs: int | None, seed: int | None, again: bool, as_json: bool
+) -> None:
     """Release a whole study over a panel file.
 
     Writes DIR/<release>.csv, the synthetic panels, and DIR/summary.json, what they hold and cost. PANEL is CSV or Parquet
@@ -58,9 +66,7 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
     promised = contracts(study, histories.people, insecure=seed is not None)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))
-    if seed is None and _holds_real_one(folder, study):
-        said = f"{folder}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget"
-        click.echo(said, err=True)
+    unchecked = _register(study, histories, folder, insecure=seed is not None, again=again)
     scores: Mapping[str, Score] | None = None
     if runs is None:
         replayed = _once(study, promised, tallies, seed)
@@ -72,6 +78,28 @@ def replay(study_path: Path, panel_path: Path, folder: Path, runs: int | None, s
         click.echo(json_text(summary), nl=False)
     else:
         show_report(summary, written, scores, folder / ERRORS)
+    if unchecked is not None:
+        click.echo(unchecked, err=True)
+
+
+def _register(study: Study, histories: Histories, folder: Path, *, insecure: bool, again: bool) -> str | None:
+    """Enter this replay in the site registry, before any noise is drawn; without one, what to say after the release."""
+    registry = SiteRegistry.of(os.environ)
+    if registry is None:
+        if insecure or again:
+            return None
+        if not _holds_real_one(folder, study):
+            return NOT_CHECKED
+        said = f"{folder}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget"
+        click.echo(said, err=True)
+        return None
+    assert histories.ids is not None
+    made = register_replay(registry, study, histories.ids, SystemClock().now(), insecure=insecure, again=again)
+    if made.created:
+        click.echo(f"created the site registry {registry.path}", err=True)
+    if made.earlier:
+        click.echo(f"registry: {composition_shown(made.composition, study.privacy.delta)}", err=True)
+    return None
 
 
 def _holds_real_one(folder: Path, study: Study) -> bool:

@@ -6,6 +6,7 @@ Arithmetic on costs is exact (`Fraction`) until the last step; these functions a
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 
@@ -31,3 +32,8 @@ def sqrt_up(value: Fraction) -> float:
     while Fraction(root) ** 2 < value:
         root = math.nextafter(root, math.inf)
     return root
+
+
+def decimal_up(cost: float, digits: int) -> str:
+    """A cost as text with so many significant digits, never smaller than it is."""
+    return f"{Decimal(repr(cost)).normalize(Context(prec=digits, rounding=ROUND_CEILING)):f}"

@@ -176,10 +176,20 @@ class Deployment:
                 "cannot go on"
             ) from None
 
+    @property
+    def broker_address(self) -> str:
+        """The broker's URL, with a folder in it as an absolute path."""
+        folder = self.broker.folder
+        return self.broker.url if folder is None else f"embedded:{(self.broker_folder / folder).resolve()}"
+
     async def fingerprint(self, log: Log) -> bytes:
         """Of the study as it is here; the key of its roster's digest is in the control topic."""
         if self.roster is None:
             return fingerprint(self.study, None)
+        return fingerprint(self.study, roster_digest(self.roster, await self.control_key(log)))
+
+    async def control_key(self, log: Log) -> bytes:
+        """The random key in the control topic, which no other stream has."""
         control = await ControlFollower.open(log, self.study)
         try:
             await control.catch_up(await log.stable_offset(self.topics.control, 0))
@@ -187,4 +197,4 @@ class Deployment:
             await control.close()
         if control.key is None:
             raise Refused(f"topic {self.topics.control}: holds no key; create the topics with `streamproc init`")
-        return fingerprint(self.study, roster_digest(self.roster, control.key))
+        return control.key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -24,11 +24,17 @@ from streamproc.wire.topics import Role
 
 
 async def synthesize(
-    deployment: Deployment, log: Log, health: Health, *, catch_up: bool, started: asyncio.Event | None = None
+    deployment: Deployment,
+    log: Log,
+    health: Health,
+    *,
+    catch_up: bool,
+    started: asyncio.Event | None = None,
+    register: Callable[[Log], Awaitable[None]] | None = None,
 ) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released.
 
-    `started` is set once the start was not refused.
+    `started` is set once the start was not refused. `register` is called before anything is drawn, and may refuse.
     """
     study, clock = deployment.study, deployment.clock
     started = started or asyncio.Event()
@@ -45,6 +51,8 @@ async def synthesize(
             in_time = partial(health.well, SCHEDULE)
             scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up, in_time=in_time)
             await patiently(scheduler.check, health, SCHEDULE)
+        if register is not None:
+            await _registered(register, log, health)
         async with asyncio.TaskGroup() as group:
             # Ends by itself, when it has shown the last period: the listeners may outlive this.
             group.create_task(_follow_ledger(deployment, log, health))
@@ -58,6 +66,14 @@ async def synthesize(
                 raise
             if closing is not None:
                 closing.cancel()
+
+
+async def _registered(register: Callable[[Log], Awaitable[None]], log: Log, health: Health) -> None:
+    try:
+        await patiently(lambda: register(log), health, SYNTHESIZER)
+    except Refused:
+        health.refused()
+        raise
 
 
 async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: Health) -> None:

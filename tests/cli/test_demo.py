@@ -26,6 +26,7 @@ from streamproc.cli.demo_table import ASCII, Beside, Month, month_line
 from streamproc.cli.figures import INSECURE
 from streamproc.panel import Answer
 from streamproc.privacy.quantities import Period, Rho
+from streamproc.service.registering import NOT_CHECKED
 from streamproc.study import MISSING, parse_study
 from tests.cli.conftest import Command
 
@@ -116,7 +117,8 @@ def test_the_commands_it_suggests_work(shown: str, streamproc: Command) -> None:
             words[words.index("--repeat") + 1] = "2"
         ended = streamproc(*words)
         seeded = words[0] in ("verify", "watch", "pull")  # those that tell people on standard error
-        assert (ended.code, ended.complaint) == (0, f"{INSECURE}\n" if seeded else "")
+        unchecked = f"{NOT_CHECKED}\n" if words[0] == "replay" else ""
+        assert (ended.code, ended.complaint) == (0, f"{INSECURE}\n" if seeded else unchecked)
     program = commands[0][: -len(arguments[0])]
     version = subprocess.run([*program, "--version"], capture_output=True, text=True, check=False)
     assert version.returncode == 0

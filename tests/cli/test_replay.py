@@ -12,6 +12,7 @@ import pytest
 
 from streamproc.cli.figures import epsilon_shown, rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.service.registering import NOT_CHECKED
 from tests.cli.conftest import Command
 
 T, K, PEOPLE = 4, 2, 60
@@ -168,7 +169,7 @@ def test_json_prints_the_summary_and_nothing_else(streamproc: Command, study: Pa
     ended = streamproc("replay", study, panel, "--out", tmp_path, "--json")
 
     assert json.loads(ended.out) == summary(tmp_path)
-    assert ended.complaint == ""
+    assert ended.complaint == f"{NOT_CHECKED}\n"
 
 
 def test_the_table_names_the_adjacency_beside_every_cost(
@@ -185,7 +186,7 @@ def test_the_table_names_the_adjacency_beside_every_cost(
     assert beside + epsilon_shown(told["epsilon_replace_one"]) in " ".join(ended.out.split())
     assert f"wrote {tmp_path / 'pairs.csv'}\n" in ended.out
     assert "errors.csv" not in ended.out
-    assert ended.complaint == ""
+    assert ended.complaint == f"{NOT_CHECKED}\n"
 
 
 def test_the_summary_of_a_zero_out_study_states_the_same_noise_under_replace_one(
@@ -217,7 +218,7 @@ def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Pat
     (tmp_path / "pairs.csv").write_text("old")
     ended = streamproc("replay", study, panel, "--out", tmp_path)
 
-    assert (ended.code, ended.complaint) == (0, "")
+    assert (ended.code, ended.complaint) == (0, f"{NOT_CHECKED}\n")
     assert summary(tmp_path)["study"] == "work"
     assert table(tmp_path / "pairs.csv")[0][0] == "synthetic"
     assert not list(tmp_path.glob(".*"))
@@ -226,11 +227,12 @@ def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Pat
 def test_who_replaces_a_replay_with_real_noise_by_another_is_told_what_showing_both_costs(
     streamproc: Command, study: Path, panel: Path, tmp_path: Path
 ) -> None:
-    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == ""
+    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"
     told = f"{tmp_path}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget\n"
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == told
     assert streamproc("replay", study, panel, "--out", tmp_path, "--seed", 1).complaint == ""
-    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == ""  # that one protected nobody
+    # That one protected nobody.
+    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_nothing_is_said_of_a_summary_that_is_not_of_this_study(
 ) -> None:
     (tmp_path / "summary.json").write_text(found, encoding="latin-1")
     ended = streamproc("replay", study, panel, "--out", tmp_path)
-    assert (ended.code, ended.complaint) == (0, "")
+    assert (ended.code, ended.complaint) == (0, f"{NOT_CHECKED}\n")
 
 
 def test_repeating_writes_every_answer_beside_the_truth_for_its_owner_only(

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamproc.errors import InvalidInput, StudyError
+from streamproc.errors import InvalidInput, Refused, StudyError
 from streamproc.panel.frames import panel_from_arrow
 from streamproc.panel.metadata import metadata_from_text
 from streamproc.ports.files import read_panel, read_release, read_study
@@ -18,12 +18,14 @@ from streamproc.ports.panel_files import load_panel
 from streamproc.ports.panel_parquet import read_parquet, read_table
 from streamproc.ports.roster import read_roster
 from streamproc.ports.secret_file import read_secret
+from streamproc.ports.site_registry import SiteRegistry
 from streamproc.service.listeners import Address
 from streamproc.service.operator_token import TOKEN_FILE, read_token
 from streamproc.study import parse_study
 from streamproc.study.broker import Broker
 from streamproc.study.schedule import span_of
 from streamproc.synth.contract import contract_from_dict
+from streamproc.wire.site_registry import DamagedRegistry, compose, parse_registry
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 
@@ -75,6 +77,14 @@ def _metadata(data: bytes) -> None:
 def _roster(data: bytes) -> None:
     ids = read_roster(_file("roster.txt", data))
     assert len(set(ids)) == len(ids) > 0
+
+
+def _registry(data: bytes) -> None:
+    registry = parse_registry(data)
+    assert SiteRegistry(_file("registry", data)).read() is None or registry is not None
+    if registry is not None and registry.entries:
+        assert compose(registry.entries).releases == len(registry.entries)
+        assert all(entry.shares_people(entry) for entry in registry.entries)
 
 
 def _setting(data: bytes) -> None:
@@ -148,6 +158,15 @@ FILE_TARGETS = (
         Bound(200, 4 * MIB),
     ),
     Target("roster", (read_roster,), _roster, lambda: [seeds.ROSTER], mutators.of_csv, (InvalidInput,), TABLE),
+    Target(
+        "site-registry",
+        (parse_registry, SiteRegistry.of),
+        _registry,
+        seeds.registries,
+        mutators.of_csv,
+        (DamagedRegistry, Refused),
+        Bound(200, 4 * MIB),
+    ),
     Target(
         "settings",
         (Address.parse, Broker, span_of, KafkaSettings.parse, Timeouts.parse, read_secret, read_token),

@@ -17,12 +17,15 @@ from streamproc.panel.metadata import metadata_text
 from streamproc.ports.entropy import SeededEntropy
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.panel_parquet import write_table
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.quantities import Rho
 from streamproc.replay.study import replay_study, tallies_of
 from streamproc.study import Study
 from streamproc.synth.contract import contracts
 from streamproc.wire.columns import decode_synthetic
 from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.reports import ReportBatch, encode_report
+from streamproc.wire.site_registry import Entry, digest_people, encode_entry, encode_header
 from tests.fuzz.mutators import framed
 from tests.wire.examples import EXAMPLES
 from tests.world.stories import small_study
@@ -196,3 +199,24 @@ def releases(suffix: str) -> list[bytes]:
 def metadata() -> list[bytes]:
     """What Parquet files of releases carry along."""
     return [metadata_text(panel).encode() for panel in replayed()]
+
+
+def registries() -> list[bytes]:
+    """Site registries: of a replay alone, and of two releases of the same people and a stream of unknown ones."""
+    people, mark = digest_people(["p1", "p2"], bytes(32)), "00" * 32
+    replay = Entry("2026-01-01T00:00:00Z", "replay", "s", mark, Adjacency.REPLACE_ONE, Rho(0.5), Rho(0.5), False, people)
+    stream = Entry(
+        "2026-01-02T00:00:00Z",
+        "stream",
+        "t",
+        mark,
+        Adjacency.ZERO_OUT,
+        Rho(0.5),
+        Rho(0.9),
+        True,
+        None,
+        "embedded:/x",
+        "00" * 16,
+    )
+    one = encode_header(bytes(32)) + encode_entry(replay, ())
+    return [one, one + encode_entry(replay, {people.digest}) + encode_entry(stream, ())]

@@ -157,6 +157,18 @@ def test_repetitions_are_private_and_count_once(
     assert len(entries(registry)) == 1
 
 
+def test_a_replay_is_registered_before_any_noise_is_drawn(
+    streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        assert len(entries(registry)) == 1
+        raise MemoryError
+
+    monkeypatch.setattr("streamproc.cli.replay.replay_study", fails)
+    assert streamproc("replay", study, panel, "--out", tmp_path / "one").code == 1
+    assert len(entries(registry)) == 1
+
+
 def test_plan_and_status_register_nothing(
     streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path
 ) -> None:

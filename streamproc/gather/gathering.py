@@ -166,7 +166,8 @@ class Gathering:
             self._reject(offset, Reason.PERIOD_OUT_OF_RANGE)
         elif not self._place.is_home(individual):
             self._reject(offset, Reason.FOREIGN_PARTITION)
-        elif self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
+        elif period != 1 or self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
+            # Only a report for period 1 admits an id: ids that take part in no period 1 must not use up the capacity.
             self._reject(offset, Reason.UNKNOWN_PERSON)
         elif (row := self._people.admit(individual)) is None:
             self._reject(offset, Reason.NOT_ADMITTED)

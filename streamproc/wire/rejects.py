@@ -16,7 +16,7 @@ class Reason(StrEnum):
     """The record is no report."""
     UNKNOWN_SYMBOL = "unknown-symbol"
     UNKNOWN_PERSON = "unknown-person"
-    """Not on the roster; or, without one, not there in period 1."""
+    """Not on the roster; or, without one, no earlier report of this id claims period 1 below its cut."""
     PERIOD_OUT_OF_RANGE = "period-out-of-range"
     LATE = "late"
     """Its period was closed before it came."""

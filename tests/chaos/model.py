@@ -75,7 +75,10 @@ class Model:
                 continue
             if period == 1:
                 members[individual] = None
-            if symbol in alphabet and (rules["duplicates"] == "last" or (individual, period) not in counted):
+            # Without a roster an id is admitted by its first report for period 1; what it sends before that is rejected.
+            if individual not in members or symbol not in alphabet:
+                continue
+            if rules["duplicates"] == "last" or (individual, period) not in counted:
                 counted[individual, period] = symbol
         histories: dict[str, list[str]] = {}
         for individual in members:

@@ -201,11 +201,37 @@ def test_several_periods_may_close_at_once() -> None:
 
 def test_a_report_for_a_later_period_waits_for_it() -> None:
     partition = Partition()
-    partition.say(("p", 3, "c"), ("p", 1, "b"))
+    partition.say(("p", 1, "b"), ("p", 3, "c"))
 
     assert counts(partition.cut(1)) == [[0, 1, 0]]
     assert counts(partition.cut(2)) == [[0, 1, 0]]
     assert counts(partition.cut(3)) == [[0, 0, 1]]
+
+
+def test_without_a_roster_only_a_report_for_period_1_admits_an_id() -> None:
+    partition = Partition(Population(initial="a", size=1_000))
+    partition.say(*[(f"stranger-{number}", 2, "b") for number in range(2_000)])
+    assert partition.reasons() == [Reason.UNKNOWN_PERSON] * 2_000
+    partition.say(*[(f"person-{number}", 1, "b") for number in range(1_000)])
+
+    assert [tally.people for tally in partition.cut(1)] == [1_000]
+    assert partition.reasons() == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_without_a_roster_reports_for_later_periods_count_from_the_admitting_report_on(packed: bool) -> None:
+    partition = Partition()
+    said = [("p", 2, "b"), ("p", 1, "a"), ("p", 2, "c"), ("q", 1, "b"), ("q", 2, "a")]
+    if packed:
+        names, times, symbols = zip(*said, strict=True)
+        places = np.array([ALPHABET.index(symbol) for symbol in symbols], dtype=np.uint8)
+        partition.gathering.ingest([Line(0, ReportBatch(names, np.array(times, dtype=np.uint16), places).encode())])
+        partition.end = 1
+    else:
+        partition.say(*said)
+
+    assert counts([*partition.cut(1), *partition.cut(2)]) == [[1, 1, 0], [1, 0, 1]]
+    assert partition.reasons() == [Reason.UNKNOWN_PERSON]
 
 
 def test_who_says_something_wrong_in_period_1_is_a_member_all_the_same() -> None:

@@ -183,8 +183,8 @@ def other_reports_change_nothing(run: Findings) -> Problems:
 
 def _what_matters(model: Model, individual: str, closed: int) -> Iterator[Said]:
     yield from (said for period in range(1, closed + 1) if (said := model.counted(individual, period)) is not None)
-    # Whoever reports in period 1 is in the study, whatever the symbol.
-    yield from (said for said in model.home if said.individual == individual and said.period == 1 and said.symbol is None)
+    # The first report for period 1 admits its id, whatever the symbol.
+    yield from [said for said in model.home if said.individual == individual and said.period == 1][:1]
 
 
 def _rejects_are_what_does_not_count(run: Findings) -> Problems:

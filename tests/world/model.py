@@ -52,16 +52,22 @@ class Model:
         self.undecodable = [offset for offset, value in records if _said(study, offset, value) is None]
         self.said = [said for offset, value in records for said in _said(study, offset, value) or []]
         self.home = [said for said in self.said if home_partition(said.individual, study.broker.partitions) == partition]
-        self.good: dict[tuple[str, int], list[Said]] = defaultdict(list)
-        for said in self.home:
-            if said.symbol is not None and self._in_time(said):
-                self.good[said.individual, said.period].append(said)
         self.admitted = self._admitted()
-        if roster is None:
-            there = {s.individual for s in self.home if s.period == 1 and self._in_time(s)}
-            self.members = [individual for individual in self.admitted if individual in there]
-        else:
-            self.members = [each for each in roster if home_partition(each, study.broker.partitions) == partition]
+        """Without a roster: the first ids that claim period 1 before it ends."""
+        self.members = (
+            list(self.admitted)
+            if roster is None
+            else [each for each in roster if home_partition(each, study.broker.partitions) == partition]
+        )
+        self.good: dict[tuple[str, int], list[Said]] = defaultdict(list)
+        self.too_soon: set[Said] = set()
+        """Without a roster: reports for a later period that precede the report which admits their id."""
+        known = set() if roster is None else set(roster)
+        for said in self.home:
+            known |= {said.individual} if said.period == 1 else set()
+            self.too_soon |= {said} if said.individual not in known else set()
+            if said.symbol is not None and self._in_time(said) and said.individual in known:
+                self.good[said.individual, said.period].append(said)
 
     def tallies(self) -> list[Closed]:
         """Of every closed period."""
@@ -95,7 +101,7 @@ class Model:
             if said not in at_home:
                 reasons |= {Reason.FOREIGN_PARTITION}
                 continue
-            reasons |= {Reason.UNKNOWN_PERSON} if said.individual not in members else set()
+            reasons |= {Reason.UNKNOWN_PERSON} if said.individual not in members or said in self.too_soon else set()
             reasons |= {Reason.NOT_ADMITTED} if said.individual not in admitted else set()
             reasons |= {Reason.UNKNOWN_SYMBOL} if said.symbol is None else set()
             reasons |= {Reason.LATE} if not self._in_time(said) else set()
@@ -106,14 +112,9 @@ class Model:
         return 1 <= said.period <= len(self.ends) and said.offset < self.ends[said.period - 1]
 
     def _admitted(self) -> list[str]:
-        """Without a roster: the first ids that turn up before period 1 ends, whatever period they claim."""
         size = self.study.population.size
-        turned_up = [
-            said.individual
-            for said in self.home
-            if 1 <= said.period <= self.study.horizon and self.ends and said.offset < self.ends[0]
-        ]
-        return list(dict.fromkeys(turned_up))[: UNBOUNDED if size is None else 2 * size]
+        claim = [said.individual for said in self.home if said.period == 1 and self._in_time(said)]
+        return list(dict.fromkeys(claim))[: UNBOUNDED if size is None else 2 * size]
 
     def _history(self, individual: str) -> list[str]:
         population = self.study.population

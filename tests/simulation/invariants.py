@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgpack
@@ -166,8 +166,14 @@ def _acknowledged_reports_count(run: Findings) -> Problems:
             counted = [model.counted(individual, period) for model in run.models if individual in model.members]
             # Without a roster whoever reports in period 1 is in the study.
             must_count = counted or (run.scene.roster is None and period == 1)
+            # Reports that precede the one which admits their id, or that came too early for the limit, do not count.
+            must_count = must_count and not any(_of(model.too_soon, individual, period) for model in run.models)
             if must_count and [each and each.symbol for each in counted] != [symbol]:
                 yield f"a report of period {period} was acknowledged before its cut, and does not count"
+
+
+def _of(said: Iterable[Said], individual: str, period: int) -> bool:
+    return any((each.individual, each.period) == (individual, period) for each in said)
 
 
 def other_reports_change_nothing(run: Findings) -> Problems:

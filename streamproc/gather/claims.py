@@ -15,6 +15,10 @@ _SYMBOLS = 256
 """More than alphabets have, and than `NOTHING` is."""
 
 
+_MOST_PERIODS = 512
+"""Periods whose reports are recognised at once at most: with them go a few kB of memory each, and anybody may claim any."""
+
+
 class Claims:
     """Turns pairs of a period of the study and a symbol, known or not, into numbers and back."""
 
@@ -28,6 +32,8 @@ class Claims:
         """Make the reports of these periods quick to recognise, as far as they are the study's."""
         for period in periods:
             if period not in self._expected and 1 <= period <= self._horizon:
+                if len(self._expected) >= _MOST_PERIODS:
+                    self._expected, self._by_tail = set(), Lookup()
                 self._expected.add(period)
                 tails = Spans.of([tail_of(period, symbol) for symbol in self._symbol])
                 self._by_tail.put(tails, np.array([self.number(period, symbol) for symbol in self._symbol]))

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from streamproc.gather.claims import Claims
 from streamproc.gather.kept import NOTHING, Symbols
+from streamproc.gather.open_periods import OpenPeriods
 from streamproc.gather.people import HASH, People
 from streamproc.gather.place import Place
-from streamproc.gather.reports import FirstReports, LastReports, OpenReports
+from streamproc.gather.reports import FirstReports
 from streamproc.ports.log import Record
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.synth.cohort import Cohort
@@ -49,8 +50,8 @@ class Gathering:
         self._cuts: dict[int, int] = {}
         self._last_cut = 0
         """Of all that are known: cuts do not go back, so what lies below it is below the cut of every later period."""
-        self._open: dict[int, OpenReports] = {}
-        self._joined = FirstReports()
+        self._open = OpenPeriods(place.study.population.duplicates)
+        self._joined = _nobody()
         """Without a roster: who reported in period 1, whatever the symbol."""
         self._cohort: Cohort | None = None
         self._last = np.empty(0, dtype=np.uint8)
@@ -74,14 +75,12 @@ class Gathering:
     @property
     def paused(self) -> bool:
         """Whether it must not read on before it learns of another cut."""
-        kept = (reports.undecided for reports in self._open.values() if isinstance(reports, LastReports))
-        return sum(kept) > MAX_UNDECIDED
+        return self._open.undecided > MAX_UNDECIDED
 
     def learn(self, cut: Cut) -> None:
         """Take note of a valid cut; cuts come in the order of their periods."""
         self._last_cut = self._cuts[cut.period] = cut.ends[self._place.partition]
-        for period, reports in self._open.items():
-            self._reject_all(reports.decide(self._surely_ends(period)), Reason.DUPLICATE)
+        self._reject_all(self._open.decide(self._surely_ends, len(self._people)), Reason.DUPLICATE)
 
     def next_cut(self) -> int | None:
         """The offset at which the next period to settle ends, if that is known."""
@@ -200,17 +199,20 @@ class Gathering:
         if (wrong := symbols == NOTHING).any():
             self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)
             rows, symbols, offsets = rows[~wrong], symbols[~wrong], offsets[~wrong]
-        repeated = self._reports_of(period).add(rows, symbols, offsets, self._surely_ends(period))
+        repeated = self._open.add(
+            period,
+            rows,
+            symbols,
+            offsets,
+            self._surely_ends(period),
+            people=len(self._people),
+            is_next=period == self._period + 1,
+        )
         self._reject_all(repeated, Reason.DUPLICATE)
 
     def _surely_ends(self, period: int) -> int:
         """An offset which the cut of this open period is not below."""
         return self._cuts.get(period, self._last_cut)
-
-    def _reports_of(self, period: int) -> OpenReports:
-        if period not in self._open:
-            self._open[period] = FirstReports() if self._study.population.duplicates == "first" else LastReports()
-        return self._open[period]
 
     def _settle_next(self, cut: int) -> Tally:
         period = Period(self._period + 1)
@@ -218,7 +220,7 @@ class Gathering:
             self._decide_members(cut)
             self._enrol()
         assert self._cohort is not None
-        settled = self._reports_of(period).settle(cut, len(self._people))
+        settled = self._open.settle(period, cut, len(self._people))
         self._reject_all(settled.late, Reason.LATE)
         self._reject_all(settled.repeated, Reason.DUPLICATE)
         fill = self._study.population.missing.fill
@@ -226,16 +228,15 @@ class Gathering:
         self._last = np.where(settled.symbols == NOTHING, instead, settled.symbols)
         self._cohort, counts = self._cohort.fold(self._last)
         self._period = period
-        del self._open[period], self._cuts[period]
+        del self._cuts[period]
         return Tally(self._place.partition, period, len(self._people), counts)
 
     def _decide_members(self, cut: int) -> None:
         """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
         members = self._joined.settle(cut, len(self._people)).symbols != NOTHING
         self._people.keep(members)
-        for reports in self._open.values():
-            self._reject_all(reports.keep(members), Reason.UNKNOWN_PERSON)
-        self._joined = FirstReports()
+        self._reject_all(self._open.keep(members), Reason.UNKNOWN_PERSON)
+        self._joined = _nobody()
 
     def _enrol(self) -> None:
         """The members are known: from now on there is a cohort."""
@@ -260,9 +261,7 @@ class Gathering:
         else:
             state["windows"] = self._cohort.windows
             state |= {f"weights/{release}": ones for release, ones in self._cohort.weights.items()}
-        for period, reports in self._open.items():
-            state |= {f"open/{period}/{name}": array for name, array in reports.arrays().items()}
-        return state
+        return state | self._open.arrays()
 
     @classmethod
     def restored(cls, place: Place, state: Mapping[str, npt.NDArray[np.generic]]) -> Gathering:
@@ -277,13 +276,10 @@ class Gathering:
         else:
             gathering._cohort = None
             gathering._joined = FirstReports(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
-        for name in state:
-            if name.startswith("open/"):
-                period = int(name.split("/")[1])
-                gathering._open.setdefault(period, _reports_from(state, f"open/{period}/"))
+        gathering._open = OpenPeriods.restored(place.study.population.duplicates, state, gathering._period + 1)
         return gathering
 
 
-def _reports_from(state: Mapping[str, npt.NDArray[np.generic]], prefix: str) -> OpenReports:
-    parts = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-    return LastReports(**parts) if "open_rows" in parts else FirstReports(**parts)  # type: ignore[arg-type]
+def _nobody() -> FirstReports:
+    """A slot for each person, all empty."""
+    return FirstReports(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))

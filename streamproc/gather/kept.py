@@ -1,4 +1,4 @@
-"""How reports of one open period are kept: one for each row, or all in the order of the log. NumPy arrays only."""
+"""How reports of one open period are kept: a slot for each row, or only the reports there are. NumPy arrays only."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ BEYOND = np.iinfo(np.int64).max
 
 _REPORT = np.dtype([("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
 
+SLOT_BYTES = 9
+"""What `ByRow` takes for each row, whether it has a report or not."""
+
+_FEW = 64
+"""Repeats that `SparseByRow` may hold besides as many as there are rows with a report."""
+
 
 class ByRow:
     """At most one report for each row; it grows as rows turn up."""
@@ -30,13 +36,18 @@ class ByRow:
     def put(self, rows: IntArray, symbols: Symbols, offsets: IntArray, *, latest: bool) -> IntArray:
         """Let the latest or the earliest of each row's reports take its place; the offsets of those that lost theirs."""
         self.grow(int(rows.max(initial=-1)) + 1)
+        taken = offsets[:0]
+        if not latest:
+            fresh = self.symbols[rows] == NOTHING
+            taken = offsets[~fresh]
+            rows, symbols, offsets = rows[fresh], symbols[fresh], offsets[fresh]
         before = self.offsets[rows]
         order = np.arange(len(rows))
         # Of repeated indices NumPy keeps the last assignment; the offsets overwritten here are written again below.
         turned = slice(None, None, 1 if latest else -1)
         self.offsets[rows[turned]] = order[turned]
         wins = self.offsets[rows] == order
-        repeated: IntArray = np.concatenate([before[wins & (before != BEYOND)], offsets[~wins]])
+        repeated: IntArray = np.concatenate([taken, before[wins & (before != BEYOND)], offsets[~wins]])
         self.symbols[rows[wins]] = symbols[wins]
         self.offsets[rows[wins]] = offsets[wins]
         return repeated
@@ -82,6 +93,11 @@ class InOrder:
         """Of each report; they do not descend."""
         return self._room["offset"][: self._used]
 
+    @property
+    def nbytes(self) -> int:
+        """Memory taken."""
+        return self._room.nbytes
+
     def append(self, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
         """Reports that come after those that are here."""
         start, self._used = self._used, self._used + len(rows)
@@ -109,3 +125,47 @@ class InOrder:
         self._used = len(self._room)
         self._room["row"] = (np.cumsum(members) - 1)[self.rows]
         return strangers
+
+    def remove_repeats(self, *, latest: bool) -> IntArray:
+        """Keep the latest or the earliest report of each row; the offsets of the others."""
+        order = np.argsort(self._room["row"][: self._used], kind="stable")
+        rows = self._room["row"][order]
+        differs = rows[1:] != rows[:-1]
+        ends = np.concatenate([differs, [True]]) if latest else np.concatenate([[True], differs])
+        stays = np.zeros(self._used, dtype=np.bool_)
+        stays[order[ends[: self._used]]] = True
+        repeated: IntArray = self.offsets[~stays]
+        self._room = self._room[: self._used][stays]
+        self._used = len(self._room)
+        return repeated
+
+
+class SparseByRow:
+    """At most one report for each row, in memory proportional to the rows that have one.
+
+    Reports are appended, and repeats removed when there may be more of them than rows: so a report takes 13 bytes, and with
+    its repeats and the room to grow at most 33.
+    """
+
+    def __init__(self) -> None:
+        self.reports = InOrder()
+        self._distinct = 0
+        """Rows that had a report when repeats were last removed."""
+
+    def put(self, rows: IntArray, symbols: Symbols, offsets: IntArray, *, latest: bool) -> IntArray:
+        """As `ByRow.put`, but the offsets of those that lost their place may be told by a later call, or by `make_dense`."""
+        self.reports.append(rows, symbols, offsets)
+        if len(self.reports) <= 2 * self._distinct + _FEW:
+            return offsets[:0]
+        repeated = self.reports.remove_repeats(latest=latest)
+        self._distinct = len(self.reports)
+        return repeated
+
+    def make_dense(self, *, latest: bool) -> tuple[ByRow, IntArray]:
+        """The same reports with a slot for each row, and the offsets of those that lost their place."""
+        dense = ByRow()
+        return dense, dense.put(self.reports.rows, self.reports.symbols, self.reports.offsets, latest=latest)
+
+    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+        """Only the members' rows; the offsets of the others' reports."""
+        return self.reports.keep(members)

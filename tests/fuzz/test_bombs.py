@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgpack
 import pytest
 
+from streamproc.gather.gathering import Gathering
+from streamproc.gather.place import Place
+from streamproc.privacy.quantities import Period
+from streamproc.study import Population, WindowRelease
+from streamproc.wire.control import Cut
 from streamproc.wire.message import MAX_RECORD
 from streamproc.wire.reports import MAX_ID, decode_any, encode_report
 from streamproc.wire.state import seal
@@ -16,7 +21,9 @@ from tests.fuzz import seeds
 from tests.fuzz.mutators import SEALED, framed
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import tried
+from tests.memory import memory_taken
 from tests.wire.examples import EXAMPLES
+from tests.world.stories import Line, small_study
 
 GIB_HEADERS = {
     "list": b"\xdd\xff\xff\xff\xff",
@@ -88,6 +95,25 @@ def test_those_who_put_records_together_hold_out_too(target: str, raw: bytes) ->
     example = EXAMPLES[OF_MANY[target]].encoded
     for place in range(len(msgpack.unpackb(example))):
         tried(TARGETS[target], framed([example, with_raw(example, place, raw), example]))
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rule: Literal["first", "last"]) -> None:
+    """The partition has 250,000 people, of whom the last reports for the periods 3 to 365."""
+    names = [f"p{number}" for number in range(250_000)]
+    population = Population(initial="a", duplicates=rule)
+    study = small_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population)
+    gathering = Gathering(Place(study, 0, bytes(32), names))
+    gathering.ingest([Line(0, encode_report(names[-1], 1, "b")), Line(1, encode_report(names[-1], 2, "b"))])
+    gathering.learn(Cut(Period(1), (1,)))
+    gathering.settle(2)
+
+    bomb = [Line(period, encode_report(names[-1], period, "b")) for period in range(3, 366)]
+    size = sum(len(line.value or b"") for line in bomb)
+    with memory_taken() as memory:
+        gathering.ingest(bomb)
+        gathering.learn(Cut(Period(2), (400,)))
+    assert memory.peak <= TARGETS["gathering"].bound.of(size)
 
 
 def padded(size: int) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamproc.gather import kept
 from streamproc.gather.kept import NOTHING
 from streamproc.gather.reports import FirstReports, LastReports
 from streamproc.privacy.quantities import IntArray
@@ -39,15 +42,26 @@ def in_order(draw: st.DrawFn) -> list[Report]:
 
 
 @RULES
-@given(log=in_order(), cut=st.integers(0, 40), sure=st.integers(0, 40), parts=st.integers(1, 5), resume=st.booleans())
+@given(
+    log=in_order(),
+    cut=st.integers(0, 40),
+    sure=st.integers(0, 40),
+    parts=st.integers(1, 5),
+    resume=st.booleans(),
+    dense_from=st.integers(0, 5),
+    few=st.sampled_from([0, 3, 64]),
+)
 def test_settling_follows_the_rule_and_names_every_other_report_once(
-    rule: Rule, log: list[Report], cut: int, sure: int, parts: int, resume: bool
+    rule: Rule, log: list[Report], cut: int, sure: int, parts: int, resume: bool, dense_from: int, few: int
 ) -> None:
     reports, named = rule(), []
-    for part in range(parts):
-        named += add(reports, *log[part * len(log) // parts : (part + 1) * len(log) // parts], sure=min(sure, cut))
-        if resume:
-            reports = rule(**reports.arrays())  # type: ignore[arg-type]
+    with patch.object(kept, "_FEW", few):
+        for part in range(parts):
+            if part == dense_from:
+                named += reports.make_dense().tolist()
+            named += add(reports, *log[part * len(log) // parts : (part + 1) * len(log) // parts], sure=min(sure, cut))
+            if resume:
+                reports = rule(**reports.arrays())  # type: ignore[arg-type]
     settled = reports.settle(cut, 5)
 
     assert settled.symbols.tolist() == plainly(rule, log, cut, 5)
@@ -55,6 +69,7 @@ def test_settling_follows_the_rule_and_names_every_other_report_once(
     named += settled.late.tolist() + settled.repeated.tolist()
     counted = len(settled.symbols) - settled.symbols.tolist().count(NOTHING)
     assert len(named) == len(log) - counted
+    assert sorted(named + settled.counted.tolist()) == sorted(offset for _, _, offset in log)
     assert set(settled.late.tolist()) <= {offset for _, _, offset in log if offset >= cut}
     assert settled.late.tolist() == sorted(settled.late.tolist())
 
@@ -80,6 +95,7 @@ def test_strangers_reports_are_dropped_and_the_rest_closes_ranks(
 
 def test_the_first_report_beyond_the_cut_is_late_and_those_after_it_were_repeats() -> None:
     reports = FirstReports()
+    reports.make_dense()
 
     assert add(reports, (0, 1, 10), (0, 2, 11)) == [11]
     assert reports.settle(10, 1).late.tolist() == [10]
@@ -95,6 +111,7 @@ def test_the_last_report_below_a_cut_counts_though_later_ones_were_read() -> Non
 
 def test_under_last_only_what_may_lie_beyond_the_cut_is_kept_in_full() -> None:
     reports = LastReports()
+    reports.make_dense()
     add(reports, *[(0, symbol, offset) for offset, symbol in enumerate([1, 2, 3, 1])])
     assert reports.undecided == 4
 
@@ -113,3 +130,17 @@ def test_many_small_additions_under_last_take_little_more_room_than_their_report
 
     assert reports.undecided == 2000
     assert reports._open._room.nbytes <= 2000 * 13 * 5 // 4
+
+
+@RULES
+def test_sparse_reports_take_33_bytes_for_each_row_at_most(rule: Rule) -> None:
+    """However often they are repeated."""
+    reports = rule()
+    named = 0
+    for wave in range(50):
+        rows = np.arange(1_000, dtype=np.int64)
+        named += len(reports.add(rows, rows.astype(np.uint8), rows + 1_000 * wave, 10**6))
+        assert reports.sparse_bytes <= 33 * 1_000 + 1_100
+    assert named + 2_000 >= 49_000
+    assert named + len(reports.make_dense()) == 49_000
+    assert reports.sparse_bytes == 0

@@ -15,7 +15,7 @@ from streamproc.privacy.quantities import Period
 from streamproc.study import CumulativeRelease, Population, WindowRelease
 from streamproc.synth.cohort import Cohort
 from streamproc.wire.control import Cut
-from streamproc.wire.reports import encode_batches
+from streamproc.wire.reports import encode_batches, encode_report
 from tests.world.stories import Line, small_study
 
 PEOPLE = 100_000
@@ -73,3 +73,59 @@ def test_at_most_64_bytes_a_person_before_and_after_it_is_known_who_takes_part(r
     end = everybody_reports(gathering, 3, everybody_reports(gathering, 2, end))
     assert 16 * PEOPLE < kept_bytes(gathering) <= 64 * PEOPLE
     assert isinstance(gathering._cohort, Cohort)
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+def test_one_members_reports_for_every_later_period_take_kilobytes(rule: Literal["first", "last"]) -> None:
+    gathering = full_partition(250_000, 365, rule)
+    before = kept_bytes(gathering)
+    gathering.ingest([Line(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
+    gathering.learn(Cut(Period(2), (1_000,)))
+
+    # The next period has a slot of 9 bytes for each person, and some more.
+    assert kept_bytes(gathering) - before < 12 * 250_000 + 500_000
+    assert sum(array.nbytes for name, array in gathering.arrays().items() if name.startswith("later/")) < 50_000
+    assert len(gathering.settle(1_000)) == 1
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+def test_everybodys_reports_for_later_periods_take_12_bytes_each_at_most(rule: Literal["first", "last"]) -> None:
+    gathering = full_partition(PEOPLE, 12, rule)
+    before, end = kept_bytes(gathering), 100
+    for period in range(2, 13):
+        end = everybody_reports(gathering, period, end)
+    gathering.learn(Cut(Period(2), (end,)))
+
+    assert kept_bytes(gathering) - before < 12 * PEOPLE * 11
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+def test_a_checkpoint_with_slots_for_later_periods_is_read_sparsely(rule: Literal["first", "last"]) -> None:
+    """As state files before version 3 have them."""
+    gathering = full_partition(PEOPLE, 365, rule)
+    gathering.ingest([Line(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
+    gathering.learn(Cut(Period(2), (1_000,)))
+    for reports in gathering._open._reports.values():
+        reports.make_dense()
+    state = gathering.arrays()
+    assert "open/365/symbols" in state and not any(name.startswith("later/") for name in state)
+
+    resumed = Gathering.restored(gathering._place, state)
+    assert kept_bytes(resumed) < kept_bytes(gathering) // 10 + 64 * PEOPLE
+    assert {name for name in resumed.arrays() if "open/" in name} == {name for name in state if name.startswith("open/2/")}
+    for period in range(2, 366):
+        resumed.learn(Cut(Period(period), (1_000,)))
+    assert [tally.counts["w"].tolist()[1] for tally in resumed.settle(1_000)] == [1] * 364
+
+
+def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) -> Gathering:
+    """Everybody is in it; period 1 is settled."""
+    population = Population(initial="0", size=people, duplicates=rule)
+    study = small_study(WindowRelease("w", 1), alphabet=("0", "1"), partitions=1, horizon=horizon, population=population)
+    gathering = Gathering(Place(study, 0, b"k" * 32))
+    names = NAMES + [f"person-{number}" for number in range(PEOPLE, people)]
+    times, symbols = np.ones(people, dtype=np.uint16), np.zeros(people, dtype=np.uint8)
+    gathering.ingest([Line(place, value) for place, value in enumerate(encode_batches(names, times, symbols))])
+    gathering.learn(Cut(Period(1), (10,)))
+    assert [tally.people for tally in gathering.settle(10)] == [people]
+    return gathering

@@ -87,6 +87,13 @@ BAD_STUDIES: list[tuple[str, str, str]] = [
     ("initial from outside", _and('[population]\ninitial = "2"'), "population.initial"),
     ("initial as a number", _and("[population]\ninitial = 0"), "population.initial"),
     ("duplicates unknown", _and('[population]\nduplicates = "both"'), "population.duplicates"),
+    ("ahead 0", _and("[population]\nahead = 0"), "population.ahead"),
+    ("ahead as text", _and('[population]\nahead = "2"'), "population.ahead"),
+    (
+        "ahead 1 with a grace",
+        _and('[population]\nahead = 1\n[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "day"\ngrace = "5m"'),
+        "population.ahead",
+    ),
     ("no privacy", _with("[privacy]\nrho = 0.005", ""), "privacy.rho"),
     ("rho and epsilon", _with("rho = 0.005", "rho = 0.005\nepsilon = 1.0"), "privacy.rho"),
     ("rho 0", _with("rho = 0.005", "rho = 0"), "privacy.rho"),

@@ -32,7 +32,7 @@ from streamproc.study import (
     bin_labels,
     parse_study,
 )
-from streamproc.study.fingerprint import fingerprint
+from streamproc.study.fingerprint import fingerprint, public_values
 from tests.bad_input import GOOD_STUDY
 
 FULL_STUDY = """
@@ -47,6 +47,7 @@ roster = "people.txt"
 missing = "fill:B"
 initial = "C"
 duplicates = "last"
+ahead = 2
 
 [privacy]
 epsilon = 1
@@ -99,7 +100,9 @@ def test_a_full_study_is_read_as_written() -> None:
         name="poverty",
         alphabet=("A", "B", "C"),
         horizon=12,
-        population=Population(size=23374, roster="people.txt", missing=Missing(fill="B"), initial="C", duplicates="last"),
+        population=Population(
+            size=23374, roster="people.txt", missing=Missing(fill="B"), initial="C", duplicates="last", ahead=2
+        ),
         privacy=Privacy(epsilon=1.0, delta=1e-9, adjacency=Adjacency.ZERO_OUT),
         releases=(
             WindowRelease("quarterly", k=3, measure="histogram", beta=0.01, share=Fraction(1, 10)),
@@ -112,13 +115,21 @@ def test_a_full_study_is_read_as_written() -> None:
     )
 
 
+def test_an_optional_key_enters_the_fingerprint_only_when_it_is_there() -> None:
+    without, limited = study(), study(population=Population(initial="0", ahead=2))
+    assert "ahead" not in public_values(without)["population"]
+    assert public_values(limited)["population"]["ahead"] == 2
+    assert fingerprint(without, None).hex() == "b934657f0712eae2e3ca8e06e53ae4dc4e338a8039d164dbca537cc005c33a01"
+    assert fingerprint(limited, None) != fingerprint(without, None)
+
+
 def test_everything_but_study_privacy_and_a_release_has_a_default() -> None:
     cumulative = '[[release]]\nname = "months"\nkind = "cumulative"\n'
     assert parse_study(GOOD_STUDY + cumulative) == Study(
         name="poverty",
         alphabet=("0", "1"),
         horizon=12,
-        population=Population(size=None, roster=None, missing=Missing(None), initial="0", duplicates="first"),
+        population=Population(size=None, roster=None, missing=Missing(None), initial="0", duplicates="first", ahead=None),
         privacy=Privacy(rho=0.005, epsilon=None, delta=1e-6, adjacency=Adjacency.REPLACE_ONE),
         releases=(
             WindowRelease("quarterly", 3, measure="contrast", beta=0.05, share=Fraction(1, 2)),

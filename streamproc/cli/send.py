@@ -82,10 +82,15 @@ async def _send(deployment: Deployment, panel: Histories, periods: Sequence[int]
                 _say_who_is_left_out(deployment, panel)
             count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
             click.echo(f"sent {counted(count, 'report')} of period {period} ({panel.people - count:,} missing)")
+            ahead = deployment.study.population.ahead
+            if ahead is not None and period > closed + ahead:
+                said = f"period {period}: these reports are rejected unless period {period - ahead} was closed before"
+                click.echo(said, err=True)
             if period <= closed:
                 click.echo(f"period {period} was closed before: these reports are late and do not count", err=True)
             elif closing:
                 say_closed(period, await close_period(deployment, log, Period(period)))
+                closed = Period(period)
 
 
 def _say_who_is_rejected(deployment: Deployment, panel: Histories) -> None:

@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.gather.claims import Claims
+from streamproc.gather.early import EarlyReports, Reports
 from streamproc.gather.kept import NOTHING, Symbols
 from streamproc.gather.open_periods import OpenPeriods
 from streamproc.gather.people import HASH, People
 from streamproc.gather.place import Place
+from streamproc.gather.rejected import RejectCollector
 from streamproc.gather.reports import FirstReports
 from streamproc.ports.log import Record
 from streamproc.privacy.quantities import IntArray, Period
@@ -33,7 +35,11 @@ UNKNOWN_SIZE = 10_000_000
 """People a partition admits at most when the study does not say how many it expects."""
 
 MAX_UNDECIDED = 4_000_000
-"""Under the rule `last`: reports kept at most beyond the last cut that is known; then the partition pauses."""
+"""Reports kept at most because they depend on a cut to come, under the rule `last` or with `population.ahead`.
+
+Then the partition pauses. All of them lie beyond the last cut that is known, so every known cut has been reached, and a cut
+does not depend on how far anybody has read.
+"""
 
 _OFFSET = attrgetter("offset")
 
@@ -55,7 +61,9 @@ class Gathering:
         """Without a roster: who reported in period 1, whatever the symbol."""
         self._cohort: Cohort | None = None
         self._last = np.empty(0, dtype=np.uint8)
-        self._rejects: list[Reject] = []
+        self._ahead = place.study.population.ahead
+        self._early = EarlyReports()
+        self._rejects = RejectCollector(place.partition)
         self._symbol = place.study.symbol_index
         self._claims = Claims(place.study)
         if place.roster is not None:
@@ -75,21 +83,24 @@ class Gathering:
     @property
     def paused(self) -> bool:
         """Whether it must not read on before it learns of another cut."""
-        return self._open.undecided > MAX_UNDECIDED
+        return self._open.undecided + len(self._early) > MAX_UNDECIDED
 
     def learn(self, cut: Cut) -> None:
         """Take note of a valid cut; cuts come in the order of their periods."""
         self._last_cut = self._cuts[cut.period] = cut.ends[self._place.partition]
-        self._reject_all(self._open.decide(self._surely_ends, len(self._people)), Reason.DUPLICATE)
+        self._rejects.reject(self._open.decide(self._surely_ends, len(self._people)), Reason.DUPLICATE)
+        if self._ahead is not None and len(self._early):
+            too_early, others = self._early.learn(cut.period, self._last_cut, self._ahead)
+            self._rejects.reject(too_early, Reason.TOO_EARLY)
+            self._file(others)
 
     def next_cut(self) -> int | None:
         """The offset at which the next period to settle ends, if that is known."""
         return self._cuts.get(self._period + 1)
 
     def take_rejects(self) -> list[Reject]:
-        """The rejects since the last call, in the order of the log."""
-        taken, self._rejects = sorted(self._rejects, key=lambda reject: reject.offset), []
-        return taken
+        """The rejects since the last call, in the order of the log: at most one for each record, whenever it was read."""
+        return self._rejects.drain()
 
     def ingest(self, records: Sequence[Record]) -> None:
         """Take in records in the order of the log."""
@@ -115,7 +126,7 @@ class Gathering:
         try:
             report = decode_any(record.value)
         except Malformed:
-            self._reject(record.offset, Reason.UNDECODABLE)
+            self._rejects.reject_one(record.offset, Reason.UNDECODABLE)
             return None
         if isinstance(report, ReportBatch):
             return report
@@ -126,7 +137,7 @@ class Gathering:
             if row is None:
                 return None
         if not 1 <= period <= self._study.horizon:
-            self._reject(record.offset, Reason.PERIOD_OUT_OF_RANGE)
+            self._rejects.reject_one(record.offset, Reason.PERIOD_OUT_OF_RANGE)
             return None
         return row, self._claims.number(period, symbol)
 
@@ -134,7 +145,7 @@ class Gathering:
         here = rows >= 0
         if here.any():
             periods, symbols = self._claims.look_up(claims[here])
-            self._file(rows[here], periods, symbols, offsets[here])
+            self._file(Reports(rows[here], periods, symbols, offsets[here]))
 
     def settle(self, position: int) -> list[Tally]:
         """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
@@ -144,6 +155,8 @@ class Gathering:
         return tallies
 
     def _ingest_batch(self, batch: ReportBatch, offset: int) -> None:
+        if len(batch.ids) > 1:
+            self._rejects.expect(offset, len(batch.ids))
         known = self._people.known
         rows = self._people.rows(batch.id_spans)
         for place in np.flatnonzero(rows < 0).tolist():
@@ -154,7 +167,8 @@ class Gathering:
             rows[place] = -1 if row is None else row
         here = rows >= 0
         symbols = np.where(batch.symbols < self._study.q, batch.symbols, NOTHING)
-        self._file(rows[here], batch.periods[here].astype(np.int64), symbols[here], np.full(np.count_nonzero(here), offset))
+        periods, offsets = batch.periods[here].astype(np.int64), np.full(np.count_nonzero(here), offset)
+        self._file(Reports(rows[here], periods, symbols[here], offsets))
 
     def _row_of(self, individual: str, period: int, offset: int) -> int | None:
         """The row of an id not seen since the start, admitting it where that is still open; else a reject and None."""
@@ -162,18 +176,21 @@ class Gathering:
         if row is not None:
             return row
         if not 1 <= period <= self._study.horizon:
-            self._reject(offset, Reason.PERIOD_OUT_OF_RANGE)
+            self._rejects.reject_one(offset, Reason.PERIOD_OUT_OF_RANGE)
         elif not self._place.is_home(individual):
-            self._reject(offset, Reason.FOREIGN_PARTITION)
+            self._rejects.reject_one(offset, Reason.FOREIGN_PARTITION)
         elif period != 1 or self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
             # Only a report for period 1 admits an id: ids that take part in no period 1 must not use up the capacity.
-            self._reject(offset, Reason.UNKNOWN_PERSON)
+            self._rejects.reject_one(offset, Reason.UNKNOWN_PERSON)
         elif (row := self._people.admit(individual)) is None:
-            self._reject(offset, Reason.NOT_ADMITTED)
+            self._rejects.reject_one(offset, Reason.NOT_ADMITTED)
         return row
 
-    def _file(self, rows: IntArray, periods: IntArray, symbols: Symbols, offsets: IntArray) -> None:
+    def _file(self, reports: Reports) -> None:
         """Sort reports by the period they claim."""
+        if self._ahead is not None:
+            reports = self._in_time(reports, self._ahead)
+        rows, periods, symbols, offsets = reports
         if not len(rows):
             return
         if (first := int(periods[0])) == periods.min() == periods.max():
@@ -183,21 +200,34 @@ class Gathering:
             here = periods == period
             self._file_period(period, rows[here], symbols[here], offsets[here])
 
+    def _in_time(self, reports: Reports, ahead: int) -> Reports:
+        """Those that are not too early; of the others some are, and the rest waits for a cut beyond it."""
+        # Whatever is read now lies beyond the cuts of the periods that are settled.
+        cuts = np.array([self._cuts[period] for period in sorted(self._cuts)], dtype=np.int64)
+        closed = self._period + np.searchsorted(cuts, reports.offsets, side="right")
+        early = (reports.periods > closed + ahead) & (reports.periods <= self._study.horizon)
+        if not early.any():
+            return reports
+        final = reports.offsets < self._last_cut
+        self._rejects.reject(reports.offsets[early & final], Reason.TOO_EARLY)
+        self._early.append(reports.where(early & ~final))
+        return reports.where(~early)
+
     def _file_period(self, period: int, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
         if not 1 <= period <= self._study.horizon:
-            self._reject_all(offsets, Reason.PERIOD_OUT_OF_RANGE)
+            self._rejects.reject(offsets, Reason.PERIOD_OUT_OF_RANGE)
             return
         if period <= self._period:
-            self._reject_all(offsets, Reason.LATE)
+            self._rejects.reject(offsets, Reason.LATE)
             return
         cut = self._cuts.get(period)
         if cut is not None and (late := offsets >= cut).any():
-            self._reject_all(offsets[late], Reason.LATE)
+            self._rejects.reject(offsets[late], Reason.LATE)
             rows, symbols, offsets = rows[~late], symbols[~late], offsets[~late]
         if period == 1 and self._cohort is None:
             self._joined.add(rows, np.zeros_like(symbols), offsets)
         if (wrong := symbols == NOTHING).any():
-            self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)
+            self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)
             rows, symbols, offsets = rows[~wrong], symbols[~wrong], offsets[~wrong]
         repeated = self._open.add(
             period,
@@ -208,7 +238,7 @@ class Gathering:
             people=len(self._people),
             is_next=period == self._period + 1,
         )
-        self._reject_all(repeated, Reason.DUPLICATE)
+        self._rejects.reject(repeated, Reason.DUPLICATE)
 
     def _surely_ends(self, period: int) -> int:
         """An offset which the cut of this open period is not below."""
@@ -221,8 +251,9 @@ class Gathering:
             self._enrol()
         assert self._cohort is not None
         settled = self._open.settle(period, cut, len(self._people))
-        self._reject_all(settled.late, Reason.LATE)
-        self._reject_all(settled.repeated, Reason.DUPLICATE)
+        self._rejects.reject(settled.late, Reason.LATE)
+        self._rejects.reject(settled.repeated, Reason.DUPLICATE)
+        self._rejects.count(settled.counted)
         fill = self._study.population.missing.fill
         instead = self._last if fill is None else np.uint8(self._symbol[fill])
         self._last = np.where(settled.symbols == NOTHING, instead, settled.symbols)
@@ -235,19 +266,14 @@ class Gathering:
         """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
         members = self._joined.settle(cut, len(self._people)).symbols != NOTHING
         self._people.keep(members)
-        self._reject_all(self._open.keep(members), Reason.UNKNOWN_PERSON)
+        self._rejects.reject(self._open.keep(members), Reason.UNKNOWN_PERSON)
+        self._rejects.reject(self._early.keep(members), Reason.UNKNOWN_PERSON)
         self._joined = _nobody()
 
     def _enrol(self) -> None:
         """The members are known: from now on there is a cohort."""
         self._cohort = Cohort.of(self._study, len(self._people))
         self._last = np.full(len(self._people), self._symbol[self._study.population.initial], dtype=np.uint8)
-
-    def _reject(self, offset: int, reason: Reason) -> None:
-        self._rejects.append(Reject(self._place.partition, offset, reason))
-
-    def _reject_all(self, offsets: IntArray, reason: Reason) -> None:
-        self._rejects.extend(Reject(self._place.partition, offset, reason) for offset in offsets.tolist())
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Everything but the cuts, for a checkpoint; no ids in it, only their keyed hashes."""
@@ -261,7 +287,7 @@ class Gathering:
         else:
             state["windows"] = self._cohort.windows
             state |= {f"weights/{release}": ones for release, ones in self._cohort.weights.items()}
-        return state | self._open.arrays()
+        return state | self._open.arrays() | self._early.arrays() | self._rejects.arrays()
 
     @classmethod
     def restored(cls, place: Place, state: Mapping[str, npt.NDArray[np.generic]]) -> Gathering:
@@ -276,6 +302,8 @@ class Gathering:
         else:
             gathering._cohort = None
             gathering._joined = FirstReports(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
+        gathering._early = EarlyReports.restored(state)
+        gathering._rejects.restore(state)
         gathering._open = OpenPeriods.restored(place.study.population.duplicates, state, gathering._period + 1)
         return gathering
 

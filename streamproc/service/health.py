@@ -213,7 +213,10 @@ class Health:
 
     def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
         """Reports were rejected."""
-        for reason, count in Counter(reject.reason for reject in rejects).items():
+        counts: Counter[Reason] = Counter()
+        for reject in rejects:
+            counts.update(reject.by_reason)
+        for reason, count in counts.items():
             self.operator.rejects.labels(partition, reason.value).inc(count)
             if (partition, reason) not in self._rejecting:
                 self._rejecting.add((partition, reason))

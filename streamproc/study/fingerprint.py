@@ -23,7 +23,8 @@ def public_values(study: Study) -> dict[str, Any]:
             "missing": str(population.missing),
             "initial": population.initial,
             "duplicates": population.duplicates,
-        },
+        }
+        | ({} if population.ahead is None else {"ahead": population.ahead}),
         "privacy": {"rho": privacy.budget, "delta": privacy.delta, "adjacency": privacy.adjacency.value},
         "releases": [
             {"name": r.name, "kind": r.kind, "share": str(r.share)}

@@ -82,13 +82,14 @@ def _toml(text: str, source: str) -> dict[str, Any]:
 
 
 def _population(table: Table, alphabet: tuple[str, ...]) -> Population:
-    table.only(("size", "roster", "missing", "initial", "duplicates"))
+    table.only(("size", "roster", "missing", "initial", "duplicates", "ahead"))
     return Population(
         size=table.get("size"),
         roster=table.get("roster"),
         missing=_missing(table.key("missing"), table.get("missing", "carry")),
         initial=table.get("initial", alphabet[0]),
         duplicates=table.get("duplicates", "first"),
+        ahead=table.get("ahead", None),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from streamproc.study.checks import check_choice, check_path, check_symbol, check_whole
+from streamproc.study.release import MAX_HORIZON
 
 Duplicates = Literal["first", "last"]
 
@@ -40,6 +41,8 @@ class Population:
     missing: Missing = Missing()
     duplicates: Duplicates = "first"
     """Which of a person's reports for one period counts."""
+    ahead: int | None = None
+    """A report for a period further ahead of the last one closed before it is rejected; None rejects none for that."""
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -48,3 +51,5 @@ class Population:
             check_path("population.roster", self.roster)
         check_symbol("population.initial", self.initial)
         check_choice("population.duplicates", self.duplicates, get_args(Duplicates))
+        if self.ahead is not None:
+            check_whole("population.ahead", self.ahead, 1, MAX_HORIZON)

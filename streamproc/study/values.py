@@ -72,6 +72,9 @@ class Study:
             raise StudyError(key, shown(release.event), "not the whole alphabet, or every report is a one")
 
     def _check_calendar(self) -> None:
+        if self.schedule is not None and self.schedule.grace and self.population.ahead == 1:
+            # In its grace a period is open while people report for the next one already.
+            raise StudyError("population.ahead", shown(self.population.ahead), "2 or more with a grace")
         if self.schedule is not None:
             try:
                 self.schedule.release_of(self.horizon)

@@ -146,5 +146,5 @@ def test_the_tallies_of_a_stream_are_those_of_the_model(study: Study) -> None:
             tally = world.tallies()[partition, period]
             assert tally.people == closed.people
             assert {name: counts.tolist() for name, counts in tally.counts.items()} == closed.counts
-        rejected = sum(reject.partition == partition for reject in world.rejects())
+        rejected = sum(reject.count for reject in world.rejects() if reject.partition == partition)
         assert rejected == model.rejected().total()

@@ -14,7 +14,7 @@ from tests.chaos.public_checks import columns_of, contract_of
 
 REASONS = {
     "undecodable", "unknown-symbol", "unknown-person", "period-out-of-range",
-    "late", "duplicate", "foreign-partition", "not-admitted",
+    "late", "duplicate", "foreign-partition", "not-admitted", "too-early",
 }  # fmt: skip
 
 
@@ -133,11 +133,13 @@ def rejects_say_little_and_truly(evidence: Evidence, model: Model) -> Iterator[s
 def _counted(evidence: Evidence, model: Model, partition: int) -> set[int]:
     study, ends = evidence.study, [cut[partition] for cut in evidence.ends()]
     places: dict[tuple[str, int], int] = {}
+    admitted: set[str] = set()
     for offset, individual, period, symbol in said_in(evidence.reports[partition], study["alphabet"]):
+        admitted |= {individual} if period == 1 else set()
         in_time = 1 <= period <= len(ends) and offset < ends[period - 1] and symbol in study["alphabet"]
         first = study["population"]["duplicates"] == "first" and (individual, period) in places
         member = individual in model.histories[partition] and home(individual, study["partitions"]) == partition
-        if in_time and member and not first:
+        if in_time and member and individual in admitted and not first:
             places[individual, period] = offset
     return set(places.values())
 

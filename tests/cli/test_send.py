@@ -128,6 +128,15 @@ def test_whoever_sends_all_again_sends_all_and_is_told_which_do_not_count(tmp_pa
     assert over == Ended(0, "".join(map(sent.format, (1, 2, 3))), "".join(map(LATE.format, (1, 2, 3))))
 
 
+def test_reports_further_ahead_than_the_study_allows_are_sent_with_a_warning(tmp_path: Path, streamproc: Command) -> None:
+    study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
+    study.write_text(study.read_text().replace("[population]", "[population]\nahead = 2"))
+
+    early = "period {}: these reports are rejected unless period {} was closed before\n"
+    assert streamproc("send", study, panel).complaint.endswith(early.format(3, 1) + early.format(4, 2))
+    assert streamproc("send", study, panel, "--close").complaint == ""
+
+
 def test_a_closed_period_that_is_asked_for_by_itself_is_sent_with_a_warning(tmp_path: Path, streamproc: Command) -> None:
     study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
     assert streamproc("send", study, panel, "--through", 2, "--close").code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 
 from streamproc.errors import VerificationFailed
@@ -27,7 +26,7 @@ from streamproc.wire.tallies import Tally, decode_tally
 from streamproc.wire.tally_assembler import TallyAssembler
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
-from tests.world.model import Closed, Model
+from tests.world.model import Closed, Model, rejected_reports
 from tests.world.stories import Line
 
 RECORD = Bound(32, 4 * MIB)
@@ -95,7 +94,7 @@ def _gathering(data: bytes) -> None:
     model = Model(study, 0, None, [(line.offset, line.value) for line in lines], ends)
     counted = [Closed(t.people, {name: counts.tolist() for name, counts in t.counts.items()}) for t in tallies]
     assert counted == model.tallies()
-    assert Counter(reject.offset for reject in gathering.take_rejects()) == model.rejected()
+    assert rejected_reports(gathering.take_rejects()) == model.rejected()
 
 
 def _cuts(data: bytes) -> None:

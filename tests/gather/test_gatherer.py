@@ -18,7 +18,7 @@ from streamproc.study import Population, Study, WindowRelease
 from streamproc.study.fingerprint import public_values
 from streamproc.wire.control import Key
 from streamproc.wire.ledger import StudyRecord
-from streamproc.wire.rejects import Reason
+from streamproc.wire.rejects import Reason, Reject
 from streamproc.wire.reports import ReportBatch, encode_report
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
@@ -238,18 +238,40 @@ def test_under_last_a_flood_pauses_the_partition_until_the_next_cut(monkeypatch:
 
 
 def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All from one record, which may hold more than a log takes in the time of one call."""
+    """All decided at once, and more than a log takes in the time of one call."""
     monkeypatch.setattr(gatherer, "AT_ONCE", 4)
 
     async def run() -> None:
-        world = await begun()
-        batch = ReportBatch(["p"] * 10, np.ones(10, np.uint16), np.zeros(10, np.uint8))
-        await world.log.append(world.topics.reports, 0, batch.encode())
+        latest = Population(initial="a", duplicates="last")
+        world = await begun(small_study(WindowRelease("w", 1), partitions=1, population=latest))
+        await say(world, *[("p", 1, "a")] * 10)
+        reading = asyncio.create_task(world.gatherer(0).run())
+        await world.clock.sleep(10)
         for period in (1, 2, 3):
             await world.close_period(period)
-        await world.gatherer(0).run()
+        await reading
         assert [note for note in world.diary.told if "rejected" in note] == [f"rejected 0: {part}" for part in (4, 4, 1)]
-        assert [(reject.offset, reject.reason) for reject in world.rejects()] == [(0, Reason.DUPLICATE)] * 9
+        assert world.rejects() == [Reject(0, offset, Reason.DUPLICATE) for offset in range(9)]
+        check_against_model(world)
+
+    in_virtual_time(run())
+
+
+def test_a_batch_record_makes_one_reject_however_many_of_its_reports_do_not_count() -> None:
+    async def run() -> None:
+        world = await begun()
+        ids = ["p"] * 1_000 + ["q"] * 1_000
+        batch = ReportBatch(ids, np.array([1] * 1_500 + [9] * 500, np.uint16), np.zeros(2_000, np.uint8))
+        await world.log.append(world.topics.reports, 0, batch.encode())
+        reading = asyncio.create_task(world.gatherer(0).run())
+        await world.clock.sleep(10)
+        assert world.rejects() == []  # as long as one of its reports is undecided
+        for period in (1, 2, 3):
+            await world.close_period(period)
+        await reading
+        counts = {Reason.PERIOD_OUT_OF_RANGE: 500, Reason.DUPLICATE: 1_498}
+        assert world.rejects() == [Reject.of(0, 0, counts)]
+        assert "rejected 0: 1" in world.diary.told
         check_against_model(world)
 
     in_virtual_time(run())

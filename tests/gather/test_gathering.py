@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -19,7 +18,7 @@ from streamproc.wire.rejects import Reason, Reject
 from streamproc.wire.reports import ReportBatch, encode_report, home_partition
 from streamproc.wire.state import pack_arrays, unpack_arrays
 from streamproc.wire.tallies import Tally
-from tests.world.model import Closed, Model
+from tests.world.model import Closed, Model, rejected_reports
 from tests.world.stories import ALPHABET, IDS, Line, Story, crowded_story, small_study, stories
 
 KEY = bytes(range(32))
@@ -100,11 +99,12 @@ def check_tallies(story: Story) -> None:
 def check_rejects(story: Story) -> None:
     teller, model = told(story), model_of(story)
     if len(story.ends) == story.study.horizon:
-        assert Counter(reject.offset for reject in teller.rejects) == model.rejected()
+        assert rejected_reports(teller.rejects) == model.rejected()
+    assert len({reject.offset for reject in teller.rejects}) == len(teller.rejects)
     true = model.true_reasons()
     for reject in teller.rejects:
         assert reject.partition == story.partition
-        assert reject.reason in true[reject.offset]
+        assert set(reject.by_reason) <= true[reject.offset]
 
 
 @settings(max_examples=3 * settings().max_examples)
@@ -280,6 +280,45 @@ def test_every_kind_of_reject_says_why() -> None:
     told = sorted(gathering.take_rejects(), key=lambda reject: reject.offset)
     assert told == [Reject(0, offset, reason) for offset, reason in enumerate(wrong.values())]
     assert gathering.take_rejects() == []
+
+
+def test_reports_sent_before_the_study_begins_do_not_fix_later_periods() -> None:
+    """One writer claims every period of everybody first; with a limit the true reports count."""
+    people = [f"person-{number}" for number in range(1_000)]
+    partition = Partition(Population(initial="a", ahead=1))
+    partition.say(*[(name, period, "c") for period in (1, 2, 3) for name in people])
+    tallies = partition.cut(1)
+    assert partition.reasons() == [Reason.TOO_EARLY] * 2_000
+    for period in (2, 3):
+        partition.say(*[(name, period, "b") for name in people])
+        tallies += partition.cut(period)
+
+    assert counts(tallies) == [[0, 0, 1_000], [0, 1_000, 0], [0, 1_000, 0]]
+    assert partition.reasons() == []
+
+
+def test_a_report_that_seems_too_early_waits_until_a_cut_beyond_it_is_known() -> None:
+    partition = Partition(Population(initial="a", ahead=1))
+    partition.say(("p", 1, "a"), ("p", 2, "b"), ("p", 3, "c"), ("p", 2, "c"), ("p", 3, "b"))
+    assert partition.reasons() == []
+
+    assert counts(partition.cut(1, end=3)) == [[1, 0, 0]]
+    assert partition.reasons() == [Reason.TOO_EARLY] * 2
+    assert counts(partition.cut(2, end=4)) == [[0, 0, 1]]
+    assert counts(partition.cut(3, end=5)) == [[0, 1, 0]]
+    assert partition.reasons() == []
+
+
+def test_too_many_reports_that_wait_for_a_cut_pause_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamproc.gather.gathering.MAX_UNDECIDED", 100)
+    partition = Partition(Population(initial="a", ahead=1))
+    partition.say(("p", 1, "a"), *[("p", 3, "c")] * 100)
+    before = partition.gathering.paused
+    partition.say(("p", 3, "c"))
+    then = partition.gathering.paused
+    partition.cut(1)
+    assert (before, then, partition.gathering.paused) == (False, True, False)
+    assert partition.reasons() == [Reason.TOO_EARLY] * 101
 
 
 def test_rejects_carry_neither_id_nor_symbol() -> None:

@@ -123,8 +123,9 @@ def test_that_reports_are_rejected_is_said_once_for_each_reason_and_only_metrics
     health = Health(deployment_in(tmp_path, SystemClock()))
     for reason in (Reason.LATE, Reason.FOREIGN_PARTITION, Reason.LATE):
         health.rejected(1, [Reject(1, Offset(7), reason)] * 3)
+    health.rejected(1, [Reject.of(1, Offset(8), {Reason.LATE: 1_000, Reason.FOREIGN_PARTITION: 2})])
     assert said == [{"partition": 1, "reason": "late"}, {"partition": 1, "reason": "foreign-partition"}]
-    for name, count in {"late": 6, "foreign-partition": 3}.items():
+    for name, count in {"late": 1_006, "foreign-partition": 5}.items():
         labels = {"study": STUDY.name, "partition": "1", "reason": name}
         assert health.operator.registry.get_sample_value("streamproc_rejects_total", labels) == count
 

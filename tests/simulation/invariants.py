@@ -167,7 +167,9 @@ def _acknowledged_reports_count(run: Findings) -> Problems:
             # Without a roster whoever reports in period 1 is in the study.
             must_count = counted or (run.scene.roster is None and period == 1)
             # Reports that precede the one which admits their id, or that came too early for the limit, do not count.
-            must_count = must_count and not any(_of(model.too_soon, individual, period) for model in run.models)
+            must_count = must_count and not any(
+                _of(model.too_soon | model.too_early, individual, period) for model in run.models
+            )
             if must_count and [each and each.symbol for each in counted] != [symbol]:
                 yield f"a report of period {period} was acknowledged before its cut, and does not count"
 
@@ -196,7 +198,7 @@ def _what_matters(model: Model, individual: str, closed: int) -> Iterator[Said]:
 def _rejects_are_what_does_not_count(run: Findings) -> Problems:
     found: dict[int, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for line in run.records.rejects():
-        found[line.fields["partition"]][line.fields["offset"]].add(line.fields["reason"])
+        found[line.fields["partition"]][line.fields["offset"]] |= {line.fields["reason"], *line.fields.get("counts", ())}
     for partition, model in enumerate(run.models):
         # What lies beyond the last cut need not be read by anybody.
         wanted = {offset for offset in model.rejected() if offset < model.ends[-1]}

@@ -277,7 +277,7 @@ MUTANTS = (
     Mutant(
         "an unknown symbol is not rejected",
         GATHERING,
-        "            self._reject_all(offsets[wrong], Reason.UNKNOWN_SYMBOL)\n",
+        "            self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)\n",
         "",
     ),
     Mutant(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from random import Random
@@ -68,7 +68,7 @@ def scene_of(random: Random) -> Scene:
     clients = random.randint(1, 2)
     ordered = sorted(crowd, key=lambda utterance: utterance.at)
     roster = None if study.population.roster is None else tuple(people)
-    return Scene(
+    scene = Scene(
         study=study,
         roster=roster,
         clients=[ordered[client::clients] for client in range(clients)],
@@ -78,6 +78,9 @@ def scene_of(random: Random) -> Scene:
         longest_read=random.choice((1, 3, 1_000_000, 1_000_000)),
         longest_marker_lag=random.choice((0.0, 0.0, 0.8)),
     )
+    # With a grace the next period's reports come before the cut.
+    ahead = random.choice((None, None, None, 2 if study.schedule is not None and study.schedule.grace else 1))
+    return replace(scene, study=_limited(study, ahead))
 
 
 def _study(random: Random) -> Study:
@@ -105,6 +108,11 @@ def _study(random: Random) -> Study:
             release_after=None if release_after is None else timedelta(seconds=release_after),
         )
     return _shaped(alphabet, horizon, population, releases, random.randint(1, 3), schedule)
+
+
+@lru_cache(maxsize=4096)
+def _limited(study: Study, ahead: int | None) -> Study:
+    return study if ahead is None else replace(study, population=replace(study.population, ahead=ahead))
 
 
 @lru_cache(maxsize=4096)

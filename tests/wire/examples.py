@@ -110,6 +110,7 @@ EXAMPLES: dict[str, Example] = {
     "tally-1": Example(TALLY.encode()[0], decode_tally),
     "tally-2": Example(TALLY.encode()[1], decode_tally),
     "reject": Example(Reject(2, 70000, Reason.LATE).encode(), decode_reject),
+    "reject-of-a-batch": Example(Reject.of(2, 70001, {Reason.LATE: 1, Reason.DUPLICATE: 300}).encode(), decode_reject),
     "contract-window": Example(QUARTERLY.encode(), decode_synthetic),
     "contract-cumulative": Example(MONTHS_POOR.encode(), decode_synthetic),
     "column-1-bit": Example(next(column_chunks("months-poor", Period(1), COLUMN, 2)).encode(), decode_synthetic),

@@ -25,6 +25,14 @@ def test_a_key_comes_back(key: bytes) -> None:
     assert decode_control(Key(key).encode()) == Key(key)
 
 
+@given(st.dictionaries(st.sampled_from(Reason), st.integers(1, 65_536), min_size=1))
+def test_a_reject_of_a_batch_comes_back_and_counts_its_reports(counts: dict[Reason, int]) -> None:
+    reject = Reject.of(3, 7, counts)
+    assert decode_reject(reject.encode()) == reject
+    assert (reject.by_reason, reject.count) == (counts, sum(counts.values()))
+    assert counts[reject.reason] == max(counts.values())
+
+
 @given(st.integers(0, 1023), st.integers(0, 2**63 - 1), st.sampled_from(Reason))
 def test_a_reject_comes_back(partition: int, offset: int, reason: Reason) -> None:
     assert decode_reject(Reject(partition, offset, reason).encode()) == Reject(partition, offset, reason)
@@ -68,6 +76,12 @@ def test_what_is_no_control_record_is_malformed(kind: str, fields: dict[str, obj
         {"partition": 0, "offset": 0, "reason": "because"},
         {"partition": 0, "offset": 0, "reason": 7},
         {"partition": 0, "offset": 0},
+        {"partition": 0, "offset": 0, "reason": "late", "counts": {"late": 1}},
+        {"partition": 0, "offset": 0, "reason": "late", "counts": {"late": 1, "duplicate": 2}},
+        {"partition": 0, "offset": 0, "reason": "late", "counts": {"late": 2, "because": 1}},
+        {"partition": 0, "offset": 0, "reason": "late", "counts": {"late": 65_537}},
+        {"partition": 0, "offset": 0, "reason": "late", "counts": {"late": "2"}},
+        {"partition": 0, "offset": 0, "reason": "late", "counts": ["late"]},
     ],
 )
 def test_what_is_no_reject_is_malformed(fields: dict[str, object]) -> None:

@@ -109,12 +109,16 @@ def test_a_key_that_comes_twice_is_malformed(name: str) -> None:
     assert not tried(example.decode, b"\xde" + len(doubled).to_bytes(2) + body)
 
 
+OPTIONAL = {"reject-of-a-batch": {"counts"}}
+"""Entries without which a message means something else, but means something."""
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_missing_entry_is_malformed(name: str) -> None:
     example = EXAMPLES[name]
     fields = msgpack.unpackb(example.encoded)
 
-    for key in fields:
+    for key in fields.keys() - OPTIONAL.get(name, set()):
         assert not tried(example.decode, msgpack.packb({other: fields[other] for other in fields if other != key}))
 
 

@@ -6,13 +6,13 @@ Everything is a function of one partition's records and of the offsets at which 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from streamproc.study import CumulativeRelease, Release, Study
 from streamproc.wire.malformed import Malformed
-from streamproc.wire.rejects import Reason
+from streamproc.wire.rejects import Reason, Reject
 from streamproc.wire.reports import ReportBatch, decode_any, home_partition
 
 UNBOUNDED = 10_000_000
@@ -62,11 +62,13 @@ class Model:
         self.good: dict[tuple[str, int], list[Said]] = defaultdict(list)
         self.too_soon: set[Said] = set()
         """Without a roster: reports for a later period that precede the report which admits their id."""
+        self.too_early = {said for said in self.home if self._is_too_early(said)}
         known = set() if roster is None else set(roster)
         for said in self.home:
             known |= {said.individual} if said.period == 1 else set()
             self.too_soon |= {said} if said.individual not in known else set()
-            if said.symbol is not None and self._in_time(said) and said.individual in known:
+            good = said.symbol is not None and self._in_time(said) and said not in self.too_early
+            if good and said.individual in known:
                 self.good[said.individual, said.period].append(said)
 
     def tallies(self) -> list[Closed]:
@@ -104,12 +106,18 @@ class Model:
             reasons |= {Reason.UNKNOWN_PERSON} if said.individual not in members or said in self.too_soon else set()
             reasons |= {Reason.NOT_ADMITTED} if said.individual not in admitted else set()
             reasons |= {Reason.UNKNOWN_SYMBOL} if said.symbol is None else set()
+            reasons |= {Reason.TOO_EARLY} if said in self.too_early else set()
             reasons |= {Reason.LATE} if not self._in_time(said) else set()
             reasons |= {Reason.DUPLICATE} if times[said.individual, said.period] > 1 else set()
         return true
 
     def _in_time(self, said: Said) -> bool:
         return 1 <= said.period <= len(self.ends) and said.offset < self.ends[said.period - 1]
+
+    def _is_too_early(self, said: Said) -> bool:
+        closed = sum(end <= said.offset for end in self.ends)
+        ahead = self.study.population.ahead
+        return ahead is not None and said.period > closed + ahead
 
     def _admitted(self) -> list[str]:
         size = self.study.population.size
@@ -134,6 +142,11 @@ class Model:
             return [reached[b] for b in range(1, self.study.horizon + 1)]
         windows = Counter(tuple(history[t - release.k : t]) for history in histories) if t >= release.k else Counter()
         return [windows[window] for window in product(self.study.alphabet, repeat=release.k)]
+
+
+def rejected_reports(rejects: Iterable[Reject]) -> Counter[int]:
+    """How many reports at each offset were rejected, of a partition whose rejects these are."""
+    return sum((Counter({reject.offset: reject.count}) for reject in rejects), Counter())
 
 
 def _said(study: Study, offset: int, value: bytes | None) -> list[Said] | None:

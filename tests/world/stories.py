@@ -77,6 +77,7 @@ def studies(draw: st.DrawFn) -> Study:
         size=draw(st.none() | st.integers(1, 4)),
         missing=Missing(draw(st.none() | st.sampled_from(ALPHABET))),
         duplicates=draw(st.sampled_from(["first", "last"])),
+        ahead=draw(st.none() | st.integers(1, 3)),
     )
     windows = [WindowRelease(f"w{k}", k) for k in range(1, min(3, horizon) + 1)]
     some = draw(st.lists(st.sampled_from(windows), unique=True))
@@ -151,6 +152,7 @@ def crowded_story(seed: int) -> Story:
         size=int(rng.integers(5, 40)),
         missing=Missing(None if rng.random() < 0.5 else "c"),
         duplicates="first" if rng.random() < 0.5 else "last",
+        ahead=None if seed % 2 else int(rng.integers(1, 4)),
     )
     study = small_study(
         WindowRelease("w", 2), CumulativeRelease("c", ("c",)), horizon=horizon, partitions=partitions, population=population

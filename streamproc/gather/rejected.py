@@ -1,0 +1,119 @@
+"""Rejects on their way out: one for each record that holds a report which does not count.
+
+Reports of one record may be decided at different times. The reject of a batch is therefore made when all of its reports are
+decided: then it is final, and depends on the log and the cuts alone, but for the reasons of a report that has several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.privacy.quantities import IntArray
+from streamproc.wire.rejects import Reason, Reject
+
+_REASONS = tuple(Reason)
+_PLACE = {reason: place for place, reason in enumerate(_REASONS)}
+_COUNTS = "batches/rejected/"
+
+
+class RejectCollector:
+    """The rejects of one partition. A batch with undecided reports takes about 60 bytes."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._single: list[tuple[IntArray, Reason]] = []
+        """Offsets of records with one report, or of batches read by a version that did not keep them together."""
+        self._ones: list[tuple[int, Reason]] = []
+        self._offsets = np.empty(0, dtype=np.int64)
+        """Of batches with undecided reports, ascending; the arrays below go with it, and all have room at their end."""
+        self._left = np.empty(0, dtype=np.int32)
+        """Reports of each that are not decided yet."""
+        self._counts = np.empty((0, len(_REASONS)), dtype=np.int32)
+        """Reports of each that are rejected, for each reason."""
+        self._used = 0
+
+    def expect(self, offset: int, reports: int) -> None:
+        """A batch of so many reports comes next in the log."""
+        if self._used == len(self._offsets):
+            room = self._used // 4 + 16
+            self._offsets = np.append(self._offsets, np.zeros(room, dtype=np.int64))
+            self._left = np.append(self._left, np.zeros(room, dtype=np.int32))
+            self._counts = np.append(self._counts, np.zeros((room, len(_REASONS)), dtype=np.int32), axis=0)
+        self._offsets[self._used], self._left[self._used], self._counts[self._used] = offset, reports, 0
+        self._used += 1
+
+    def reject(self, offsets: IntArray, reason: Reason) -> None:
+        """Reports in these records do not count; an offset comes once for each report."""
+        if len(offsets):
+            batches, others = self._decide(offsets)
+            np.add.at(self._counts[:, _PLACE[reason]], batches, 1)
+            if len(others):
+                self._single.append((others, reason))
+
+    def reject_one(self, offset: int, reason: Reason) -> None:
+        """A report in the record that is being read does not count."""
+        last = self._used - 1
+        if last >= 0 and self._offsets[last] == offset:
+            self._left[last] -= 1
+            self._counts[last, _PLACE[reason]] += 1
+        else:
+            self._ones.append((offset, reason))
+
+    def count(self, offsets: IntArray) -> None:
+        """Reports in these records count."""
+        if self._used:
+            self._decide(offsets)
+
+    def _decide(self, offsets: IntArray) -> tuple[IntArray, IntArray]:
+        """The place of the batch that each report is in, as far as they are in batches, and the offsets of the others."""
+        known = self._offsets[: self._used]
+        places = np.searchsorted(known, offsets)
+        found = places < self._used
+        found[found] = known[places[found]] == offsets[found]
+        batches = places[found]
+        np.subtract.at(self._left, batches, 1)
+        return batches, offsets[~found]
+
+    def drain(self) -> list[Reject]:
+        """The rejects that became final since the last call, in the order of the log."""
+        counts: dict[int, dict[Reason, int]] = {}
+        many = ((offset, reason) for offsets, reason in self._single for offset in offsets.tolist())
+        for offset, reason in chain(self._ones, many):
+            reasons = counts.setdefault(offset, {})
+            reasons[reason] = reasons.get(reason, 0) + 1
+        self._single, self._ones = [], []
+        decided = self._left[: self._used] == 0
+        if decided.any():
+            for place in np.flatnonzero(decided & self._counts[: self._used].any(axis=1)).tolist():
+                rejected = zip(_REASONS, self._counts[place].tolist(), strict=True)
+                counts[int(self._offsets[place])] = {reason: count for reason, count in rejected if count}
+            stay = np.flatnonzero(~decided)
+            self._offsets, self._left, self._counts = self._offsets[stay], self._left[stay], self._counts[stay]
+            self._used = len(stay)
+        return [Reject.of(self._partition, offset, counts[offset]) for offset in sorted(counts)]
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Batches with undecided reports, for a checkpoint, after `drain`; nothing if there are none."""
+        if not self._used:
+            return {}
+        counts = self._counts[: self._used]
+        return {
+            "batches/offsets": self._offsets[: self._used],
+            "batches/left": self._left[: self._used],
+            **{_COUNTS + reason: counts[:, place] for place, reason in enumerate(_REASONS) if counts[:, place].any()},
+        }
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take up what `arrays` gave."""
+        if "batches/offsets" in state:
+            self._offsets = np.array(state["batches/offsets"], dtype=np.int64)
+            self._left = np.array(state["batches/left"], dtype=np.int32)
+            self._used = len(self._offsets)
+            self._counts = np.zeros((self._used, len(_REASONS)), dtype=np.int32)
+            for place, reason in enumerate(_REASONS):
+                if _COUNTS + reason in state:
+                    self._counts[:, place] = state[_COUNTS + reason]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 from streamproc.errors import Refused
 from streamproc.gather.gathering import Gathering
 from streamproc.gather.place import Place
+from streamproc.gather.reject_writer import RejectWriter
 from streamproc.ports.clock import Clock
 from streamproc.ports.control import ControlFollower
 from streamproc.ports.disk import Disk
@@ -62,6 +63,13 @@ class Observer(Protocol):
         ...
 
 
+class RejectsPosition(Protocol):
+    """Knows from where on the rejects topic must be read by who resumes."""
+
+    @property
+    def position(self) -> Offset: ...
+
+
 @dataclass(frozen=True)
 class Ports:
     """Everything a gatherer touches."""
@@ -96,7 +104,7 @@ class Gatherer:
             mark = fingerprint(self._study, digest)
             await self._wait_for_study(mark)
             place = Place(self._study, self._partition, key, self._roster)
-            gathering, position, topic = await self._ports.offload(self._resume, place, mark)
+            gathering, position, topic, rejects_from = await self._ports.offload(self._resume, place, mark)
             await self._ports.offload(_learn, gathering, control.sequence.cuts[gathering.period :])
             reader = await self._ports.log.reader(self._topics.reports, self._partition, position)
             try:
@@ -106,7 +114,14 @@ class Gatherer:
                         "anew; if it is a true copy, delete the file, and the gatherer replays it"
                     )
                 await self._tell_resumed(gathering, reader)
-                await self._gather(gathering, control, reader, partial(self._save, place, mark, topic=reader.incarnation))
+                rejects = await RejectWriter.open(
+                    self._ports.log, self._topics.rejects, self._partition, rejects_from, self._ports.offload
+                )
+                try:
+                    save = partial(self._save, place, mark, topic=reader.incarnation, rejects=rejects)
+                    await self._gather(gathering, control, reader, rejects, save)
+                finally:
+                    await rejects.close()
             finally:
                 await reader.close()
         except OffsetLost as lost:
@@ -146,22 +161,28 @@ class Gatherer:
         if record.fingerprint != mark:
             raise Refused(f"study {self._study.name}: its ledger was begun with other values; a study cannot change")
 
-    def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset, bytes | None]:
-        """The state, how far it has read, and in which topic; None before version 2 of state files."""
+    def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset, bytes | None, Offset]:
+        """The state, how far it has read, in which topic, and from where on the rejects topic must be read.
+
+        Before version 2 of state files the topic is None, before version 3 all rejects must be read.
+        """
         content = self._ports.disk.read(self._file)
         self._resumed_bytes = None if content is None else len(content)
         if content is None:
-            return Gathering(place), Offset(0), None
+            return Gathering(place), Offset(0), None, Offset(0)
         try:
             state = unpack_arrays(unseal(content, mark))
             if state["key"] != place.key_mark:
                 raise Refused(f"state file {self._file}: not of the study's key; was the control topic created anew?")
-            return Gathering.restored(place, state["arrays"]), Offset(state["position"]), state.get("topic")
+            gathering = Gathering.restored(place, state["arrays"])
+            return gathering, Offset(state["position"]), state.get("topic"), Offset(state.get("rejects", 0))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
 
-    async def _gather(self, gathering: Gathering, control: ControlFollower, reader: Reader, save: Save) -> None:
+    async def _gather(
+        self, gathering: Gathering, control: ControlFollower, reader: Reader, writer: RejectWriter, save: Save
+    ) -> None:
         # Not the high watermark: a reporter's open transaction would decide when this gatherer has caught up.
         end = await self._ports.log.stable_offset(self._topics.reports, self._partition)
         while gathering.period < self._study.horizon:
@@ -172,9 +193,11 @@ class Gatherer:
                 await self._read_on(gathering, reader)
             cuts = await control.poll(timeout=0.0)
             tallies, rejects = await self._ports.offload(_settled, gathering, cuts, reader.position)
-            await self._report(rejects)
+            # Rejects precede the checkpoint that follows them: what it does not hold is made again.
+            await self._report(writer, rejects)
             if tallies:
                 await self._send(tallies)
+                await writer.catch_up()
                 size = await self._ports.offload(save, gathering, reader.position)
                 self._observer.checkpointed(self._partition, size)
             if gathering.next_cut() is None:
@@ -200,22 +223,29 @@ class Gatherer:
         end = await self._ports.log.end_offset(self._topics.reports, self._partition)
         return max(end - reader.position, 0)
 
-    async def _report(self, rejects: Sequence[Reject]) -> None:
-        # A record may hold many reports, and a log gives each call only so much time.
+    async def _report(self, writer: RejectWriter, rejects: Sequence[Reject]) -> None:
+        # A log gives each call only so much time.
         for first in range(0, len(rejects), AT_ONCE):
-            part = rejects[first : first + AT_ONCE]
-            values = await self._ports.offload(_encoded, part)
-            await self._ports.log.append_many(self._topics.rejects, 0, values)
-            self._observer.rejected(self._partition, part)
+            written = await writer.write(rejects[first : first + AT_ONCE])
+            if written:
+                self._observer.rejected(self._partition, written)
 
     async def _send(self, tallies: Sequence[Tally]) -> None:
         for tally in tallies:
             await self._ports.log.append_many(self._topics.tallies, 0, [(tally.key, value) for value in tally.encode()])
             self._observer.tallied(self._partition, tally.period, tally.people)
 
-    def _save(self, place: Place, mark: bytes, gathering: Gathering, position: Offset, topic: bytes) -> int:
+    def _save(
+        self, place: Place, mark: bytes, gathering: Gathering, position: Offset, topic: bytes, rejects: RejectsPosition
+    ) -> int:
         """Checkpoint: the state and how far it has read, together. Answers with the file's size in bytes."""
-        state = {"key": place.key_mark, "topic": topic, "position": position, "arrays": gathering.arrays()}
+        state = {
+            "key": place.key_mark,
+            "topic": topic,
+            "position": position,
+            "rejects": rejects.position,
+            "arrays": gathering.arrays(),
+        }
         content = seal(mark, pack_arrays(state))
         self._ports.disk.write(self._file, content)
         return len(content)
@@ -230,7 +260,3 @@ def _settled(gathering: Gathering, cuts: Sequence[Cut], position: Offset) -> tup
     """The tallies and the rejects to be sent, once these cuts are known and all below `position` is ingested."""
     _learn(gathering, cuts)
     return gathering.settle(position), gathering.take_rejects()
-
-
-def _encoded(rejects: Sequence[Reject]) -> list[tuple[None, bytes]]:
-    return [(None, reject.encode()) for reject in rejects]

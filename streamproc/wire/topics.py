@@ -78,7 +78,13 @@ class Topics:
             Access(self.reports, writes=_of(Role.REPORTER), reads=_of(Role.GATHERER), measures=cutters, partitioned=True),
             Access(self.control, writes=cutters, reads=followers),
             Access(self.tallies, writes=_of(Role.GATHERER), reads=_of(Role.SYNTHESIZER)),
-            Access(self.rejects, writes=_of(Role.GATHERER), reads=_of(Role.OPERATOR), retention_ms=THIRTY_DAYS_MS),
+            # A gatherer reads the rejects of its partition before it writes, so that it writes none twice.
+            Access(
+                self.rejects,
+                writes=_of(Role.GATHERER),
+                reads=frozenset({Role.GATHERER, Role.OPERATOR}),
+                retention_ms=THIRTY_DAYS_MS,
+            ),
             Access(self.ledger, writes=_of(Role.SYNTHESIZER), reads=public | {Role.GATHERER}, public=True),
             *(
                 Access(self.synthetic(release), writes=_of(Role.SYNTHESIZER), reads=public, public=True)

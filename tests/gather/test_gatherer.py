@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from streamproc.wire.rejects import Reason, Reject
 from streamproc.wire.reports import ReportBatch, encode_report
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
-from tests.world.model import Model
+from tests.world.model import Model, rejected_reports
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
@@ -55,8 +56,7 @@ def check_against_model(world: StudyWorld) -> None:
     model = Model(world.study, 0, world.roster, [(record.offset, record.value) for record in stored], ends)
     found = {period: (tally.people, tally.counts["w"].tolist()) for (_, period), tally in world.tallies().items()}
     assert found == {t: (closed.people, closed.counts["w"]) for t, closed in enumerate(model.tallies(), start=1)}
-    # A reject may be told again after a restart; none is missing.
-    assert {reject.offset for reject in world.rejects()} == set(model.rejected())
+    assert rejected_reports(world.rejects()) == model.rejected()
 
 
 async def a_lively_study(world: StudyWorld) -> None:
@@ -273,6 +273,96 @@ def test_a_batch_record_makes_one_reject_however_many_of_its_reports_do_not_coun
         assert world.rejects() == [Reject.of(0, 0, counts)]
         assert "rejected 0: 1" in world.diary.told
         check_against_model(world)
+
+    in_virtual_time(run())
+
+
+class FullDisk(MemoryDisk):
+    """Takes no checkpoint."""
+
+    def write(self, name: str, content: bytes) -> None:
+        raise OSError("no space left")
+
+
+async def with_rejects() -> StudyWorld:
+    """A study with 32 rejects in each of 3 periods: some are made at once, some when a period is settled."""
+    world = await begun(
+        small_study(WindowRelease("w", 1), partitions=1, population=Population(initial="a", duplicates="last"))
+    )
+    for period in (1, 2, 3):
+        await say(world, *[("p", period, "b")] * 11, *[("p", 9, "b")] * 10, *[("s", period, "?")] * 10)
+        batch = ReportBatch(["p", "s"], np.array([period, 9], np.uint16), np.zeros(2, np.uint8))
+        await world.log.append(world.topics.reports, 0, batch.encode())
+        await world.close_period(period)
+    return world
+
+
+def check_rejects_once(world: StudyWorld) -> None:
+    check_against_model(world)
+    offsets = [reject.offset for reject in world.rejects()]
+    assert len(offsets) == len(set(offsets)) == 3 * 32
+
+
+def test_rejects_are_written_once_however_often_a_partition_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By gatherers without a checkpoint, of which each ends a little later than the one before."""
+    monkeypatch.setattr(gatherer, "AT_ONCE", 5)
+
+    async def run() -> None:
+        world = await with_rejects()
+        for fatal in range(5, 500, 9):
+            doomed = DoomedConnection(world.broker, lambda number, moment, last=fatal: number == last)
+            with suppress(Crash):
+                await world.gatherer(0, log=doomed, disk=MemoryDisk()).run()
+        await world.gatherer(0, disk=MemoryDisk()).run()
+        check_rejects_once(world)
+
+    in_virtual_time(run())
+
+
+def test_rejects_are_written_once_when_a_gatherer_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From each of its checkpoints."""
+    monkeypatch.setattr(gatherer, "AT_ONCE", 5)
+
+    async def run() -> None:
+        world = await with_rejects()
+        kept: list[dict[str, bytes]] = [{}]
+
+        class Noted(MemoryDisk):
+            def write(self, name: str, content: bytes) -> None:
+                super().write(name, content)
+                kept.append(dict(self.files))
+
+        await world.gatherer(0, disk=Noted()).run()
+        check_rejects_once(world)
+        assert len(kept) == 4
+        for files in kept:
+            await world.gatherer(0, disk=MemoryDisk(files)).run()
+            check_rejects_once(world)
+
+    in_virtual_time(run())
+
+
+def test_a_gatherer_that_ends_between_its_rejects_and_its_checkpoint_writes_none_twice() -> None:
+    async def run() -> None:
+        world = await with_rejects()
+        with pytest.raises(OSError, match="no space left"):
+            await world.gatherer(0, disk=FullDisk()).run()
+        assert len(world.rejects()) == 3 * 32
+        await world.gatherer(0).run()
+        check_rejects_once(world)
+
+    in_virtual_time(run())
+
+
+def test_rejects_that_expired_or_whose_topic_is_gone_stop_nobody() -> None:
+    async def run() -> None:
+        world = await with_rejects()
+        await world.gatherer(0, disk=(disk := MemoryDisk())).run()
+        await world.log.delete_topic(world.topics.rejects)
+        await world.log.create_topic(world.topics.rejects, wanted_settings(world.study, brokers=1)[world.topics.rejects])
+        await world.gatherer(0, disk=disk).run()
+        await world.gatherer(0, disk=MemoryDisk()).run()
+        check_rejects_once(world)
 
     in_virtual_time(run())
 

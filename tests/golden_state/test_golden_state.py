@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,9 +62,9 @@ def test_what_is_written_today_has_the_layout_of_its_version(recipe: object) -> 
         place = GatheringPlace(study, partition, key_of(folder), roster)
         reader = Gatherer(study, partition, roster, Ports(log, MemoryDisk(files), SystemClock()), Diary())
         writer = Gatherer(study, partition, roster, Ports(log, again, SystemClock()), Diary())
-        gathering, position, topic = reader._resume(place, mark)
+        gathering, position, topic, rejects = reader._resume(place, mark)
         assert topic is not None
-        writer._save(place, mark, gathering, position, topic)
+        writer._save(place, mark, gathering, position, topic, SimpleNamespace(position=rejects))
 
     assert again.files.keys() == files.keys() == {STATE_FILE, SETTLED_FILE, "gather-0.state", "gather-1.state"}
     assert again.files == files

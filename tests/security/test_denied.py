@@ -35,7 +35,7 @@ PRIVATE = {"reports", "control", "tallies", "rejects"}
 
 MAY_READ = {
     REPORTER: set[str](),
-    GATHERER: {"reports", "control", "ledger"},
+    GATHERER: {"reports", "control", "rejects", "ledger"},
     SYNTHESIZER: {"control", "tallies"} | PUBLIC,
     STEWARD: {"control"} | PUBLIC,
     OPERATOR: {"rejects"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -185,6 +185,7 @@ def other_reports_change_nothing(run: Findings) -> Problems:
         clean = [(offset, value) for offset, value in run.records.reports(partition) if offset in kept]
         if run.model(partition, clean).tallies() != model.tallies():
             yield f"partition {partition}: without the reports that do not count, its tallies are others"
+    yield from _rejects_are_written_once(run)
     if run.released == run.study.horizon:
         yield from _rejects_are_what_does_not_count(run)
 
@@ -193,6 +194,21 @@ def _what_matters(model: Model, individual: str, closed: int) -> Iterator[Said]:
     yield from (said for period in range(1, closed + 1) if (said := model.counted(individual, period)) is not None)
     # The first report for period 1 admits its id, whatever the symbol.
     yield from [said for said in model.home if said.individual == individual and said.period == 1][:1]
+
+
+_AT_ONCE = ("effect lands later", "zombie", "pause", "rebalance")
+"""Faults after which two processes may write rejects of a partition at the same moment."""
+
+
+def _rejects_are_written_once(run: Findings) -> Problems:
+    """However often gatherers were stopped, resumed and taken over, unless two of a partition wrote at the same moment."""
+    apart = all(run.scene.crews) or len(run.scene.crews) == 1
+    if not apart or any(run.world.journal.faults[kind] for kind in _AT_ONCE):
+        return
+    written = Counter((line.fields["partition"], line.fields["offset"]) for line in run.records.rejects())
+    for (partition, offset), times in written.items():
+        if times > 1:
+            yield f"partition {partition}, offset {offset}: rejected {times} times"
 
 
 def _rejects_are_what_does_not_count(run: Findings) -> Problems:

@@ -21,7 +21,7 @@ def test_every_topic_has_its_writers_and_readers() -> None:
         "reports": ({Role.REPORTER}, {Role.GATHERER}, {Role.STEWARD}),
         "control": ({Role.STEWARD}, {Role.STEWARD, Role.SYNTHESIZER, Role.GATHERER}, set()),
         "tallies": ({Role.GATHERER}, {Role.SYNTHESIZER}, set()),
-        "rejects": ({Role.GATHERER}, {Role.OPERATOR}, set()),
+        "rejects": ({Role.GATHERER}, {Role.GATHERER, Role.OPERATOR}, set()),
         "ledger": ({Role.SYNTHESIZER}, public | {Role.GATHERER}, set()),
         "synthetic.a": ({Role.SYNTHESIZER}, public, set()),
         "synthetic.b": ({Role.SYNTHESIZER}, public, set()),

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -297,6 +298,10 @@ async def with_rejects() -> StudyWorld:
     return world
 
 
+def is_moment(fatal: int, number: int, moment: Moment) -> bool:
+    return number == fatal
+
+
 def check_rejects_once(world: StudyWorld) -> None:
     check_against_model(world)
     offsets = [reject.offset for reject in world.rejects()]
@@ -310,7 +315,7 @@ def test_rejects_are_written_once_however_often_a_partition_is_taken_over(monkey
     async def run() -> None:
         world = await with_rejects()
         for fatal in range(5, 500, 9):
-            doomed = DoomedConnection(world.broker, lambda number, moment, last=fatal: number == last)
+            doomed = DoomedConnection(world.broker, partial(is_moment, fatal))
             with suppress(Crash):
                 await world.gatherer(0, log=doomed, disk=MemoryDisk()).run()
         await world.gatherer(0, disk=MemoryDisk()).run()

@@ -207,6 +207,7 @@ MUTANTS = (
         "a checkpoint is saved before its tallies are sent",
         GATHERER,
         "                await self._send(tallies)\n"
+        "                await writer.catch_up()\n"
         "                size = await self._ports.offload(save, gathering, reader.position)\n",
         "                size = await self._ports.offload(save, gathering, reader.position)\n"
         "                await self._send(tallies)\n",
@@ -214,8 +215,8 @@ MUTANTS = (
     Mutant(
         "a checkpoint leaves open reports out",
         GATHERING,
-        "        for period, reports in self._open.items():\n            state |=",
-        "        for period, reports in ():\n            state |=",
+        "        return state | self._open.arrays() |",
+        "        return state |",
     ),
     Mutant(
         "a period is settled before its cut is reached",
@@ -234,14 +235,14 @@ MUTANTS = (
     Mutant(
         "reports beyond the cut count",
         GATHERING,
-        "        settled = self._reports_of(period).settle(cut, len(self._people))",
-        "        settled = self._reports_of(period).settle(2**60, len(self._people))",
+        "        settled = self._open.settle(period, cut, len(self._people))",
+        "        settled = self._open.settle(period, 2**60, len(self._people))",
     ),
     Mutant(
         "the last report counts instead of the first",
-        GATHERING,
-        'if self._study.population.duplicates == "first" else LastReports()',
-        'if self._study.population.duplicates == "last" else LastReports()',
+        "gather/open_periods.py",
+        'FirstReports(**arrays) if self._rule == "first"',
+        'FirstReports(**arrays) if self._rule == "last"',
     ),
     Mutant(
         "home partitions are not checked",
@@ -279,6 +280,24 @@ MUTANTS = (
         GATHERING,
         "            self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)\n",
         "",
+    ),
+    Mutant(
+        "without a roster any report admits an id",
+        GATHERING,
+        "        elif period != 1 or self._cohort is not None",
+        "        elif self._cohort is not None",
+    ),
+    Mutant(
+        "how far ahead a report is depends on the cuts known so far",
+        GATHERING,
+        "        final = reports.offsets < self._last_cut\n",
+        "        final = early\n",
+    ),
+    Mutant(
+        "rejects that are there already are written again",
+        "gather/reject_writer.py",
+        "        known = np.isin(offsets, self._there)\n",
+        "        known = np.zeros(len(offsets), dtype=np.bool_)\n",
     ),
     Mutant(
         "a log line tells how many were counted",

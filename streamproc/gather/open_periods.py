@@ -55,7 +55,7 @@ class OpenPeriods:
     def decide(self, sure: Callable[[int], int], people: int) -> IntArray:
         """Each period ends at offset `sure(period)` or later: the offsets of reports that cannot count any more."""
         named = [np.empty(0, dtype=np.int64)]
-        for period, reports in self._reports.items():
+        for period, reports in self._reports.items() if self._rule == "last" else ():
             named.append(reports.decide(sure(period)))
             if reports.sparse_bytes > SLOT_BYTES * people:
                 named.append(reports.make_dense())

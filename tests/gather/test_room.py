@@ -123,9 +123,18 @@ def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) ->
     population = Population(initial="0", size=people, duplicates=rule)
     study = small_study(WindowRelease("w", 1), alphabet=("0", "1"), partitions=1, horizon=horizon, population=population)
     gathering = Gathering(Place(study, 0, b"k" * 32))
-    names = NAMES + [f"person-{number}" for number in range(PEOPLE, people)]
+    names = [f"person-{number}" for number in range(people)]
     times, symbols = np.ones(people, dtype=np.uint16), np.zeros(people, dtype=np.uint8)
     gathering.ingest([Line(place, value) for place, value in enumerate(encode_batches(names, times, symbols))])
     gathering.learn(Cut(Period(1), (10,)))
     assert [tally.people for tally in gathering.settle(10)] == [people]
     return gathering
+
+
+def test_periods_that_anybody_claims_do_not_fill_the_index_of_claims() -> None:
+    gathering = full_partition(10, 2_000, "first")
+    gathering.ingest([Line(10 + t, encode_report(NAMES[0], t, "1")) for t in range(2, 2_001)])
+    assert len(gathering._claims._expected) <= 514
+    for period in range(2, 2_001):
+        gathering.learn(Cut(Period(period), (3_000,)))
+    assert [tally.counts["w"].tolist()[1] for tally in gathering.settle(3_000)] == [1] * 1_999

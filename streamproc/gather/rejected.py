@@ -6,8 +6,9 @@ decided: then it is final, and depends on the log and the cuts alone, but for th
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from streamproc.wire.rejects import Reason, Reject
 _REASONS = tuple(Reason)
 _PLACE = {reason: place for place, reason in enumerate(_REASONS)}
 _COUNTS = "batches/rejected/"
+_OFFSET = attrgetter("offset")
 
 
 class RejectCollector:
@@ -80,21 +82,35 @@ class RejectCollector:
 
     def drain(self) -> list[Reject]:
         """The rejects that became final since the last call, in the order of the log."""
-        counts: dict[int, dict[Reason, int]] = {}
-        many = ((offset, reason) for offsets, reason in self._single for offset in offsets.tolist())
-        for offset, reason in chain(self._ones, many):
-            reasons = counts.setdefault(offset, {})
-            reasons[reason] = reasons.get(reason, 0) + 1
-        self._single, self._ones = [], []
+        rejects = self._drain_single()
         decided = self._left[: self._used] == 0
         if decided.any():
             for place in np.flatnonzero(decided & self._counts[: self._used].any(axis=1)).tolist():
                 rejected = zip(_REASONS, self._counts[place].tolist(), strict=True)
-                counts[int(self._offsets[place])] = {reason: count for reason, count in rejected if count}
+                counts = {reason: count for reason, count in rejected if count}
+                rejects.append(Reject.of(self._partition, int(self._offsets[place]), counts))
             stay = np.flatnonzero(~decided)
             self._offsets, self._left, self._counts = self._offsets[stay], self._left[stay], self._counts[stay]
             self._used = len(stay)
-        return [Reject.of(self._partition, offset, counts[offset]) for offset in sorted(counts)]
+            rejects.sort(key=_OFFSET)
+        return rejects
+
+    def _drain_single(self) -> list[Reject]:
+        if not self._single and not self._ones:
+            return []
+        ones = np.array([(offset, _PLACE[reason]) for offset, reason in self._ones], dtype=np.int64).reshape(-1, 2)
+        offsets = np.concatenate([ones[:, 0], *(offsets for offsets, _ in self._single)])
+        reasons = np.concatenate([ones[:, 1], *(np.full(len(each), _PLACE[reason]) for each, reason in self._single)])
+        self._single, self._ones = [], []
+        order = np.argsort(offsets, kind="stable")
+        offsets, reasons = offsets[order], reasons[order]
+        if (offsets[1:] > offsets[:-1]).all():
+            pairs = zip(offsets.tolist(), reasons.tolist(), strict=True)
+            return [Reject(self._partition, offset, _REASONS[place]) for offset, place in pairs]
+        counts: dict[int, Counter[Reason]] = defaultdict(Counter)
+        for offset, place in zip(offsets.tolist(), reasons.tolist(), strict=True):
+            counts[offset][_REASONS[place]] += 1
+        return [Reject.of(self._partition, offset, counts[offset]) for offset in counts]
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Batches with undecided reports, for a checkpoint, after `drain`; nothing if there are none."""

@@ -10,6 +10,7 @@
     * BudgetExceeded: a step would cost more than the release may spend
   * VerificationFailed (4): what was released does not match its digest
   * BrokerUnavailable (5): the broker cannot be reached or does not allow it
+  * NoiseUnavailable (1): the process that draws noise cannot be started, or ended before it answered
 
 No message carries an individual's id or symbol: a line or a column number says where to look.
 """
@@ -80,3 +81,7 @@ class BrokerUnavailable(StreamprocError):
     """The broker cannot be reached in time, or denies what we need."""
 
     exit_code = 5
+
+
+class NoiseUnavailable(StreamprocError):
+    """The process that draws noise cannot be started or did not answer; nothing of its draw was kept."""

@@ -3,37 +3,68 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from streamproc.privacy.entropy import Draw
+from streamproc.ports.noise import NoiseProcess
+from streamproc.ports.noise_process import gaussian_measurement
+from streamproc.privacy.entropy import Draw, Entropy
 from streamproc.privacy.quantities import IntArray, Period
-
-if TYPE_CHECKING:
-    from opendp.mod import Measurement
 
 MAX_MAGNITUDE = 2**61
 """OpenDP's integers saturate at 2^63 without a word, so neither counts nor noise may come near it."""
 
 
 class SystemEntropy:
-    """The real thing: OpenDP's discrete Gaussian on the integers, exact, from the operating system's entropy."""
+    """Exact noise that protects people: OpenDP's discrete Gaussian on the integers, seeded by the operating system.
+
+    Each draw has a process of its own, which seeds its generator at its first number: a copy of this process, also one that
+    keeps its process id, draws other noise.
+    """
 
     insecure = False
 
     def draw(self, release: str, period: Period) -> Draw:
-        """Fresh randomness, whatever the release and period."""
+        """Fresh randomness, whatever the release and period, from a process that ends with the draw."""
         return _SystemDraw()
 
 
+@contextmanager
+def one_process() -> Iterator[Entropy]:
+    """`SystemEntropy` whose draws share one new process: for one run of many over the same data, all of which is there."""
+    process = NoiseProcess()
+    try:
+        yield _SharedProcess(process)
+    finally:
+        process.close()
+
+
+class _SharedProcess(SystemEntropy):
+    def __init__(self, process: NoiseProcess) -> None:
+        self._process = process
+
+    def draw(self, release: str, period: Period) -> Draw:
+        return _SystemDraw(self._process)
+
+
 class _SystemDraw:
+    def __init__(self, process: NoiseProcess | None = None) -> None:
+        self._process = process
+
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
         _check_magnitude(exact, sigma)
-        return np.array(_gaussian_measurement(sigma)(exact.tolist()), dtype=np.int64)
+        if sigma <= 0:
+            raise ValueError("scale 0 would return the exact data")
+        if not exact.size:
+            return exact.copy()
+        if self._process is None:
+            self._process = NoiseProcess()
+        return self._process.gaussian(exact, sigma)
 
     def choices(self) -> np.random.Generator:
+        # `SeedSequence` reads the operating system's entropy when it is made.
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence()))
 
 
@@ -90,19 +121,7 @@ def _check_magnitude(exact: IntArray, sigma: float) -> None:
 
 def gaussian_cost(sigma: float, sensitivity: float) -> float:
     """OpenDP's own word on what noise of this sigma costs in zCDP at this L2 sensitivity: a check on our accounting."""
-    return float(_gaussian_measurement(sigma).map(sensitivity))  # type: ignore[no-untyped-call]
-
-
-@lru_cache(maxsize=4096)
-def _gaussian_measurement(sigma: float) -> Measurement:
-    """OpenDP is imported here and late: only a synthesizer needs it."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    domain: Any = dp.vector_domain(dp.atom_domain(T="i64"))
-    if sigma <= 0:
-        raise ValueError("scale 0 would return the exact data")
-    return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=sigma)
+    return float(gaussian_measurement(sigma).map(sensitivity))  # type: ignore[no-untyped-call]
 
 
 def discrete_gaussian(sigma: float, size: int, rng: np.random.Generator) -> IntArray:

@@ -10,13 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection
 from typing import TypeVar, cast
 
 from streamproc.errors import StreamprocError
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
-from streamproc.privacy.entropy import Entropy
+from streamproc.ports.entropy import SeededEntropy, one_process
 from streamproc.replay import Replayed, replay_study
 from streamproc.replay.study import Tallies
 from streamproc.study import Study
@@ -98,6 +97,7 @@ def _run(runs: range) -> list[object]:
     study, contracts, tallies, ask, seed = _prepared
     outcomes = []
     for run in runs:
-        entropy: Entropy = SystemEntropy() if seed is None else SeededEntropy(seed + run)
-        outcomes.append(ask(run, replay_study(study, contracts, tallies, entropy)))
+        with one_process() if seed is None else nullcontext(SeededEntropy(seed + run)) as entropy:
+            replayed = replay_study(study, contracts, tallies, entropy)
+        outcomes.append(ask(run, replayed))
     return outcomes

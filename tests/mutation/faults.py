@@ -86,8 +86,15 @@ FAULTS = (
     Fault(
         "noise is a rounded float",
         "ports/entropy.py",
-        "return np.array(_gaussian_measurement(sigma)(exact.tolist()), dtype=np.int64)",
+        "return self._process.gaussian(exact, sigma)",
         "return exact + np.rint(self.choices().normal(0, sigma, exact.shape)).astype(np.int64)",
+        ("privacy/test_noise.py",),
+    ),
+    Fault(
+        "noise is drawn in the process that asks for it",
+        "ports/entropy.py",
+        "return self._process.gaussian(exact, sigma)",
+        "return np.array(gaussian_measurement(sigma)(exact.tolist()), dtype=np.int64)",
         ("privacy/test_noise.py",),
     ),
     Fault(

@@ -169,7 +169,7 @@ def test_numbers_that_could_saturate_are_refused_before_anything_is_drawn(
     def drawn(*_: object) -> None:
         pytest.fail("noise was drawn")
 
-    monkeypatch.setattr(port, "_gaussian_measurement", drawn)
+    monkeypatch.setattr(port, "NoiseProcess", drawn)
     monkeypatch.setattr(port, "discrete_gaussian", drawn)
     for source in SOURCES:
         with pytest.raises(ValueError, match="too large for exact 64-bit integers"):
@@ -200,8 +200,10 @@ def loaded_after(code: str) -> bool:
     return bool(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_opendp_is_loaded_when_noise_is_drawn_and_not_before() -> None:
-    make = "import numpy as np\nfrom streamproc.ports.entropy import *\ndraw = SystemEntropy().draw('r', 1)"
+def test_opendp_is_loaded_in_the_processes_that_draw_and_nowhere_else() -> None:
     assert not loaded_after("import streamproc.cli.app")
-    assert not loaded_after(f"{make}\nSeededEntropy(1).draw('r', 1).gaussian(np.zeros(3, dtype=np.int64), 2.0)")
-    assert loaded_after(f"{make}\ndraw.gaussian(np.zeros(3, dtype=np.int64), 2.0)")
+    assert not loaded_after(
+        "import numpy as np\nfrom streamproc.ports.entropy import SystemEntropy\n"
+        "SystemEntropy().draw('r', 1).gaussian(np.zeros(3, dtype=np.int64), 2.0)"
+    )
+    assert loaded_after("from streamproc.ports import noise_process\nnoise_process.prepare()")

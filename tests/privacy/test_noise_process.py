@@ -1,0 +1,313 @@
+"""Each draw has a process of its own: copies of a process draw different noise, and what goes wrong is one error."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamproc.errors import NoiseUnavailable
+from streamproc.ports import noise, noise_process
+from streamproc.ports.entropy import SystemEntropy, one_process
+from streamproc.ports.noise import NoiseProcess
+from streamproc.privacy.quantities import Period
+from tests.privacy.copied_process import can_clone
+
+ROOT = Path(__file__).parent.parent.parent
+
+only_where_copied = pytest.mark.skipif(
+    os.geteuid() != 0 or not can_clone(), reason="only root can copy a process into a PID namespace of its own"
+)
+
+COPIES = """
+import os, socket
+import numpy as np
+from tests.privacy.copied_process import in_copy, in_process_1
+
+def show(draw):
+    print(*draw(np.zeros(6, dtype=np.int64), 1e6), flush=True)
+"""
+
+
+def printed(script: str, *flags: str) -> list[str]:
+    """The lines that a fresh interpreter prints."""
+    command = [sys.executable, *flags, "-c", script]
+    # A copy has one thread; NumPy would wait for others that it started in the original.
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@only_where_copied
+def test_copies_of_a_synthesizer_that_keep_its_pid_draw_different_noise() -> None:
+    """Six integers of standard deviation 10^6: two independent draws are equal with a chance below 10^-36."""
+    script = """
+from streamproc.ports.entropy import SystemEntropy
+
+def snapshot():
+    fresh = lambda *exact: SystemEntropy().draw("r", 1).gaussian(*exact)
+    show(fresh)
+    in_copy(lambda: show(fresh))
+    in_copy(lambda: show(fresh))
+
+in_process_1(snapshot)
+"""
+    drawn = printed(COPIES + script)
+    assert len(drawn) == len(set(drawn)) == 3
+
+
+@only_where_copied
+def test_copies_of_the_program_that_starts_draws_draw_different_noise() -> None:
+    script = """
+from streamproc.ports import noise, noise_process
+from tests.privacy.copied_process import clone
+
+def served_by_a_copy():
+    ours, theirs = socket.socketpair()
+    copy = clone()
+    if copy == 0:
+        ours.close()
+        noise_process.serve(theirs.fileno())
+        os._exit(0)
+    theirs.close()
+    noise_process.receive(ours, len(noise_process.READY))
+    noise._program._control = ours
+    show(noise.NoiseProcess().gaussian)
+    noise._program.end()
+    os.waitpid(copy, 0)
+
+def snapshot():
+    noise_process.prepare()
+    served_by_a_copy()
+    served_by_a_copy()
+
+in_process_1(snapshot)
+"""
+    drawn = printed(COPIES + script)
+    assert len(drawn) == len(set(drawn)) == 2
+
+
+@only_where_copied
+def test_such_copies_repeat_a_generator_that_was_seeded_before() -> None:
+    """The two tests above can fail: this is what OpenDP does when a process that has drawn is copied."""
+    script = """
+from streamproc.ports.noise_process import gaussian_measurement
+
+def snapshot():
+    draw = lambda exact, sigma: gaussian_measurement(sigma)(exact.tolist())
+    draw(np.zeros(1, dtype=np.int64), 1e6)
+    in_copy(lambda: show(draw))
+    in_copy(lambda: show(draw))
+
+in_process_1(snapshot)
+"""
+    first, second = printed(COPIES + script)
+    assert first == second
+
+
+def drawn_by(process: NoiseProcess, count: int = 6) -> list[int]:
+    drawn: list[int] = process.gaussian(np.zeros(count, dtype=np.int64), 1e6).tolist()
+    return drawn
+
+
+def test_a_draw_keeps_its_process_and_another_draw_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[NoiseProcess] = []
+
+    class Counted(NoiseProcess):
+        def __init__(self) -> None:
+            started.append(self)
+            super().__init__()
+
+    monkeypatch.setattr("streamproc.ports.entropy.NoiseProcess", Counted)
+    zeros = np.zeros(3, dtype=np.int64)
+    one, other = (SystemEntropy().draw("r", Period(1)) for _ in range(2))
+    assert not started
+    assert one.gaussian(zeros, 1e6).tolist() != one.gaussian(zeros, 1e6).tolist()
+    assert len(started) == 1
+    other.gaussian(zeros, 2.0)
+    assert len(started) == 2
+    with one_process() as shared:
+        for release in ("r", "s"):
+            shared.draw(release, Period(1)).gaussian(zeros, 2.0)
+    assert len(started) == 3
+
+
+def test_nothing_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamproc.ports.entropy.NoiseProcess", None)
+    assert SystemEntropy().draw("r", Period(1)).gaussian(np.zeros(0, dtype=np.int64), 2.0).tolist() == []
+
+
+def children_of(process: int) -> list[int]:
+    """Every process below this one, by its id."""
+    found = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [int(child), *children_of(int(child))]
+    return found
+
+
+def program() -> int:
+    """The id of the program that starts draws for this process."""
+    assert noise._program._process is not None
+    return noise._program._process.pid
+
+
+def until(true: object) -> bool:
+    """Wait for another process."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if callable(true) and true():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes in /proc")
+
+
+@linux
+def test_a_process_ends_with_its_draw() -> None:
+    noise._program.end()
+    draw = SystemEntropy().draw("r", Period(1))
+    draw.gaussian(np.zeros(3, dtype=np.int64), 2.0)
+    assert len(children_of(program())) == 1
+    del draw
+    gc.collect()
+    assert until(lambda: not children_of(program()))
+
+
+@linux
+def test_a_killed_process_is_an_error_that_tells_nothing_of_the_draw() -> None:
+    noise._program.end()
+    process = NoiseProcess()
+    drawn_by(process)
+    [child] = children_of(program())
+    os.kill(child, signal.SIGKILL)
+    with pytest.raises(NoiseUnavailable, match="ended before it answered") as caught:
+        drawn_by(process)
+    assert caught.value.exit_code == 1
+    assert caught.value.__suppress_context__
+    assert len(drawn_by(NoiseProcess())) == 6
+
+
+@linux
+def test_the_program_is_started_again_when_it_was_killed() -> None:
+    drawn_by(NoiseProcess())
+    before = program()
+    os.kill(before, signal.SIGKILL)
+    assert noise._program._process is not None
+    noise._program._process.wait()
+    assert len(drawn_by(NoiseProcess())) == 6
+    assert program() != before
+
+
+@linux
+def test_signals_that_ask_to_end_do_not_reach_a_draw() -> None:
+    """Ctrl-C in a terminal and a service manager's SIGTERM are for the process that draws; its helpers end with it."""
+    process = NoiseProcess()
+    drawn_by(process)
+    assert os.getpgid(program()) != os.getpgid(0)
+    for asked in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for each in (program(), *children_of(program())):
+            os.kill(each, asked)
+    assert len(drawn_by(process)) == 6
+
+
+@linux
+def test_the_program_inherits_its_control_socket_and_nothing_else(tmp_path: Path) -> None:
+    drawn_by(NoiseProcess())
+    noise._program.end()
+    with (tmp_path / "secret").open("w") as secret:
+        os.set_inheritable(secret.fileno(), True)
+        process = NoiseProcess()
+        drawn_by(process)
+        for each in (program(), *children_of(program())):
+            held = [os.readlink(f"/proc/{each}/fd/{name}") for name in os.listdir(f"/proc/{each}/fd")]
+            assert sorted(kind.split(":")[0] for kind in held) == ["/dev/null", "/dev/null", "/dev/null", "socket"]
+            assert b"secret" not in Path(f"/proc/{each}/cmdline").read_bytes()
+
+
+@linux
+def test_nothing_stays_when_the_process_that_draws_is_killed() -> None:
+    script = "\n".join(
+        [
+            "import numpy as np, sys, time",
+            "from streamproc.ports import noise",
+            "process = noise.NoiseProcess()",
+            "process.gaussian(np.zeros(3, dtype=np.int64), 2.0)",
+            "print(noise._program._process.pid, flush=True)",
+            "time.sleep(600)",
+        ]
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        started = int(process.stdout.readline())
+        below = [started, *children_of(started)]
+        assert len(below) == 2
+        process.kill()
+    assert until(lambda: not any(Path(f"/proc/{each}").exists() for each in below))
+
+
+def test_threads_draw_at_the_same_time() -> None:
+    drawn: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: drawn.append(drawn_by(NoiseProcess()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({tuple(each) for each in drawn}) == 8
+
+
+def test_a_program_that_cannot_start_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    noise._program.end()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    with pytest.raises(NoiseUnavailable, match="cannot be started: No such file"):
+        NoiseProcess()
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(NoiseUnavailable, match="did not start: see what"):
+        NoiseProcess()
+    monkeypatch.undo()
+    assert len(drawn_by(NoiseProcess())) == 6
+
+
+def test_a_process_that_does_not_answer_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "DRAW_TIMEOUT", 0.05)
+    process = NoiseProcess()
+    os.kill(program(), signal.SIGSTOP)
+    try:
+        with pytest.raises(NoiseUnavailable, match=r"did not answer within 0.05 seconds"):
+            drawn_by(NoiseProcess())
+    finally:
+        os.kill(program(), signal.SIGCONT)
+    process.close()
+
+
+def test_a_limit_on_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    process = NoiseProcess()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        monkeypatch.setattr(os, "fork", limited)
+        noise_process._start(ours, theirs)
+    monkeypatch.setattr(process, "_connection", ours)
+    with ours, pytest.raises(NoiseUnavailable, match="cannot be started: Resource temporarily unavailable"):
+        drawn_by(process)
+
+
+@pytest.mark.parametrize("flags", [(), ("-I",), ("-P",), ("-B",)])
+def test_it_starts_however_python_was_started(flags: tuple[str, ...]) -> None:
+    script = "import numpy as np\nfrom streamproc.ports.noise import NoiseProcess\n"
+    assert printed(script + "print(NoiseProcess().gaussian(np.zeros(3, dtype=np.int64), 2.0).size)", *flags) == ["3"]

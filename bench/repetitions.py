@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from bench.result import Result
+from streamproc.ports.entropy import SystemEntropy
 from streamproc.replay import Replayed, tallies_of
 from streamproc.service.repeat import repeat_study
 from streamproc.study import parse_study
@@ -35,7 +36,7 @@ def measure(quick: bool = False) -> Iterator[Result]:
     study = parse_study(_STUDY)
     tallies = tallies_of(study, np.ones((people, study.horizon), dtype=np.uint8))
     start = perf_counter()
-    finished = sum(repeat_study(study, contracts(study, people, insecure=False), tallies, periods_released, runs))
+    finished = sum(repeat_study(study, contracts(study, people, SystemEntropy()), tallies, periods_released, runs))
     seconds = perf_counter() - start
     if finished != runs * study.horizon:
         raise RuntimeError(f"{runs} runs of {study.horizon} periods released {finished}")

@@ -98,7 +98,7 @@ def _contract(n: int, alphabet: list[str], release: str) -> Contract:
         f'[study]\nname = "bench"\nalphabet = {alphabet}\nhorizon = {HORIZON}\n'
         f'[privacy]\nrho = {_RHO}\n[[release]]\nname = "r"\n{release}\n'
     )
-    return contracts(study, n, insecure=False)["r"]
+    return contracts(study, n, SystemEntropy())["r"]
 
 
 def _even(contract: WindowContract) -> IntArray:

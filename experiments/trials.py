@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import track
 
 from streamproc.panel import LastSymbols
+from streamproc.ports.entropy import SystemEntropy
 from streamproc.ports.files import read_panel
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.quantities import FloatArray
@@ -49,7 +50,7 @@ class Trial:
     ) -> Trial:
         """`release` over `symbols`, at `rho`; every character of `alphabet` is a symbol."""
         study = _study(release, alphabet, symbols.shape[1], Privacy(rho=rho, adjacency=adjacency))
-        contract = contracts(study, len(symbols), insecure=False)[release.name]
+        contract = contracts(study, len(symbols), SystemEntropy())[release.name]
         return cls(study, contract, tallies_of(study, symbols))
 
     def repeat(self, ask: Ask, runs: int, what: str) -> npt.NDArray[Any]:

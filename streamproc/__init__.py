@@ -2,9 +2,10 @@
 
     study = streamproc.read_study("poverty.toml")
     histories = streamproc.read_panel("people.csv", study)
-    contracts = streamproc.contracts(study, histories.people, insecure=False)
+    noise = streamproc.SystemEntropy()
+    contracts = streamproc.contracts(study, histories.people, noise)
     tallies = streamproc.tallies_of(study, histories.filled(study))
-    replayed = streamproc.replay_study(study, contracts, tallies, streamproc.SystemEntropy())
+    replayed = streamproc.replay_study(study, contracts, tallies, noise)
 
     panel = replayed.panels["quarterly"]
     panel.fraction(streamproc.count_of(["1"], at_least=2, of=3))
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from streamproc.study import parse_study as parse_study
     from streamproc.synth.contract import Contract as Contract
     from streamproc.synth.contract import contracts as contracts
+    from streamproc.synth.contract import stated_contracts as stated_contracts
 
 _HOMES = {
     "streamproc.errors": ["StreamprocError"],
@@ -51,7 +53,7 @@ _HOMES = {
     "streamproc.ports.panel_files": ["load_panel", "save_panel"],
     "streamproc.replay": ["Replayed", "replay_study", "tallies_of"],
     "streamproc.study": ["Histories", "Study", "parse_study"],
-    "streamproc.synth.contract": ["Contract", "contracts"],
+    "streamproc.synth.contract": ["Contract", "contracts", "stated_contracts"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -78,9 +78,10 @@ def test_a_statistician_gets_from_files_to_answers_and_back(tmp_path: Path) -> N
     study = streamproc.read_study(tmp_path / "study.toml")
     assert study == streamproc.parse_study(STUDY)
     histories = streamproc.read_panel(tmp_path / "people.csv", study)
-    contracts = streamproc.contracts(study, histories.people, insecure=True)
+    noise = streamproc.SeededEntropy(1)
+    contracts = streamproc.contracts(study, histories.people, noise)
     tallies = streamproc.tallies_of(study, histories.filled(study))
-    replayed = streamproc.replay_study(study, contracts, tallies, streamproc.SeededEntropy(1))
+    replayed = streamproc.replay_study(study, contracts, tallies, noise)
 
     questions: dict[str, streamproc.Query] = {
         "quarterly": streamproc.count_of(["1"], at_least=2, of=3),
@@ -91,3 +92,4 @@ def test_a_statistician_gets_from_files_to_answers_and_back(tmp_path: Path) -> N
         answer = streamproc.load_panel(tmp_path / f"{name}.parquet").fraction(question)
         assert answer == replayed.panels[name].fraction(question)
         assert answer.low <= answer.value <= answer.high
+        assert replayed.panels[name].contract.insecure

@@ -61,6 +61,9 @@ def test_the_package_keeps_its_layers() -> None:
         ("pure", "panel", "asyncio"),
         ("opendp", "privacy", "opendp"),
         ("opendp", "cli", "opendp"),
+        ("layers", "cli", "streamproc.testing"),
+        ("layers", "service", "streamproc.testing"),
+        ("layers", "ports", "streamproc.testing"),
     ],
 )
 def test_a_wrong_import_breaks_the_contract(copy: Path, contract: str, module: str, wrong: str) -> None:
@@ -80,6 +83,16 @@ def test_the_shell_may_meet_the_outside_world(copy: Path, module: str) -> None:
     outcome = check_contracts(copy, "pure")
 
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_the_package_itself_may_not_import_what_is_for_tests(copy: Path) -> None:
+    with (copy / "streamproc" / "__main__.py").open("a") as file:
+        file.write("import streamproc.testing\n")
+
+    outcome = check_contracts(copy, "testing")
+
+    assert outcome.returncode == 1
+    assert "streamproc.__main__ -> streamproc.testing" in outcome.stdout
 
 
 def test_a_module_without_a_place_in_the_layers_breaks_the_contract(copy: Path) -> None:

@@ -241,7 +241,7 @@ class Synthesizer:
         return after, drafted.digest
 
     def _first_synthesis(self, tally: StudyTally) -> Synthesis:
-        return Synthesis.start(contracts(self._study, check_people(tally), insecure=self._ports.entropy.insecure))
+        return Synthesis.start(contracts(self._study, check_people(tally), self._ports.entropy))
 
     def _check_people(self, synthesis: Synthesis, tally: StudyTally) -> None:
         if any(contract.n != tally.people for contract in synthesis.contracts.values()):

@@ -19,6 +19,7 @@ from streamproc.ports.files import check_enrolled, read_panel, read_study
 from streamproc.ports.results import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
 from streamproc.ports.roster import read_roster
 from streamproc.ports.site_registry import SiteRegistry
+from streamproc.privacy.entropy import Entropy
 from streamproc.replay import Replayed, replay_study, tallies_of
 from streamproc.replay.errors_table import questions_of
 from streamproc.replay.examine import Examine, Score
@@ -63,13 +64,14 @@ def replay(
         roster = read_roster(study_path.parent / study.population.roster)
         check_enrolled(panel_path, histories, roster)
         histories = histories.enrolled(roster)
-    promised = contracts(study, histories.people, insecure=seed is not None)
+    entropy: Entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
+    promised = contracts(study, histories.people, entropy)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))
     unchecked = _register(study, histories, folder, insecure=seed is not None, again=again)
     scores: Mapping[str, Score] | None = None
     if runs is None:
-        replayed = _once(study, promised, tallies, seed)
+        replayed = _once(study, promised, tallies, entropy)
     else:
         replayed, scores = _repeated(study, promised, tallies, seed, runs, folder)
     summary = summary_of(replayed)
@@ -111,8 +113,7 @@ def _holds_real_one(folder: Path, study: Study) -> bool:
     return isinstance(earlier, dict) and earlier.get("study") == study.name and earlier.get("insecure") is False
 
 
-def _once(study: Study, promised: Mapping[str, Contract], tallies: Tallies, seed: int | None) -> Replayed:
-    entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
+def _once(study: Study, promised: Mapping[str, Contract], tallies: Tallies, entropy: Entropy) -> Replayed:
     with progress("periods", study.horizon) as advance:
         return replay_study(study, promised, tallies, entropy, lambda period, synthesis, steps: advance())
 

@@ -12,7 +12,7 @@ from streamproc.planning.spending import replace_one_spending, spending, total_s
 from streamproc.planning.values import Memory, ReleasePlan, StudyPlan
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.study import Release, Study
-from streamproc.synth.contract import Contract, WindowContract, contracts
+from streamproc.synth.contract import Contract, WindowContract, stated_contracts
 from streamproc.synth.replace_one import ReplaceOneCosts, replace_one_costs
 from streamproc.synth.rows import narrowest
 
@@ -23,7 +23,7 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan
     Counters are compared over long horizons only with `compare_long`: each takes seconds at T = 1000.
     """
     delta = study.privacy.delta
-    made = contracts(study, n, insecure=False)
+    made = stated_contracts(study, n, insecure=False)
     costs = replace_one_costs(study)
     releases = tuple(_release(release, made[release.name], delta, costs, compare_long) for release in study.releases)
     return StudyPlan(

@@ -95,19 +95,6 @@ class _SeededDraw:
         return self._choices
 
 
-class SilentEntropy(SeededEntropy):
-    """No noise at all, so that what is released can be compared with the truth. Never for real people."""
-
-    def draw(self, release: str, period: Period) -> Draw:
-        """Seeded choices, silent noise."""
-        return _SilentDraw(_derived(self._seed, release, period))
-
-
-class _SilentDraw(_SeededDraw):
-    def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
-        return exact.copy()
-
-
 def _derived(seed: int, release: str, period: Period) -> np.random.SeedSequence:
     digest = hashlib.sha256(f"streamproc\0{seed}\0{release}\0{period}".encode()).digest()
     return np.random.SeedSequence(np.frombuffer(digest, dtype=np.uint32).tolist())

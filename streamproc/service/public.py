@@ -15,7 +15,7 @@ from streamproc.ports.log import NoSuchTopic, Offset, Reader
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
-from streamproc.synth.contract import Contract, WindowContract, contract_to_dict, contracts
+from streamproc.synth.contract import Contract, WindowContract, contract_to_dict, stated_contracts
 from streamproc.wire.chain import LedgerWalker, VerifiedLedger
 from streamproc.wire.columns import ColumnAssembler, ReleasedColumn, decode_synthetic
 from streamproc.wire.contracts import ContractRecord
@@ -242,7 +242,7 @@ class PublicStudy:
 
     def _check_contract(self, record: ContractRecord) -> None:
         found, insecure = record.contract, self.ledger is not None and self.ledger.study.insecure
-        implied = contracts(self.study, found.n, insecure=insecure)[found.name]
+        implied = stated_contracts(self.study, found.n, insecure=insecure)[found.name]
         # Another machine's arithmetic may differ in the last place of what is no whole number.
         if not _nearly_equal(contract_to_dict(found), contract_to_dict(implied)):
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")

@@ -15,7 +15,7 @@ from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy, measurements_of
 from streamproc.study import Study
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from streamproc.wire.chain import VerifiedLedger
 
 
@@ -84,7 +84,7 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
     try:
         await public.catch_up()
         public.check_complete()
-        known = contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
+        known = stated_contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
         # No further than this ledger goes: a synthesizer elsewhere may have released another period since it was read.
         columns = {
             name: [column.symbols for column in public.columns(name)[: len(ledger.column_digests(name))]] for name in known

@@ -12,6 +12,7 @@ from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName, counter
 from streamproc.privacy.cumulative import CumulativeMechanism
+from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.odometer import split_budget
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.window import Measure, WindowMechanism
@@ -79,8 +80,16 @@ class CumulativeContract:
 Contract: TypeAlias = WindowContract | CumulativeContract
 
 
-def contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
-    """The contract of every release of a study over `n` people, in the order of the study file."""
+def contracts(study: Study, n: int, entropy: Entropy) -> dict[str, Contract]:
+    """The contract of every release of a study over `n` people, in the order of the file, with noise from `entropy`."""
+    return stated_contracts(study, n, insecure=entropy.insecure)
+
+
+def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
+    """The contracts as a ledger or a plan states them: for reading what was released, or before anything is.
+
+    Nothing can be drawn under them by a source of noise that is marked otherwise: `Synthesis.step` refuses.
+    """
     budgets = release_budgets(study)
     made: dict[str, Contract] = {}
     for release in study.releases:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from streamproc.errors import Refused
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.odometer import Odometer, total_spent
 from streamproc.privacy.quantities import IntArray, Period, Rho
@@ -65,8 +66,21 @@ class Synthesis:
             return len(state.windows) if self.period >= contract.mechanism.k else None
         return contract.n if self.period else None
 
+    def _check_source(self, entropy: Entropy) -> None:
+        for name, contract in self.contracts.items():
+            if contract.insecure != entropy.insecure:
+                marked = "insecure" if contract.insecure else "secure"
+                raise Refused(
+                    f"release {name}: its contract says that its noise is {marked}, the source of noise says the opposite; "
+                    "make the contracts with the source that draws"
+                )
+
     def step(self, tally: Mapping[str, IntArray], entropy: Entropy) -> tuple[Synthesis, dict[str, Step]]:
-        """The next period of every release, from its exact tally."""
+        """The next period of every release, from its exact tally.
+
+        Refuses, before anything is drawn, a source of noise that the contracts do not state, and a step above the budget.
+        """
+        self._check_source(entropy)
         period = Period(self.period + 1)
         odometers = {name: odometer.next() for name, odometer in self.odometers.items()}
         states: dict[str, State] = {}

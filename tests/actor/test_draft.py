@@ -7,7 +7,7 @@ from fractions import Fraction
 from streamproc.actor.draft import Draft, draft
 from streamproc.ports.entropy import SeededEntropy
 from streamproc.replay.study import tallies_of
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.columns import ColumnChunk, decode_synthetic
 from streamproc.wire.contracts import ContractRecord
@@ -20,7 +20,7 @@ TOPICS = Topics(STUDY.name)
 
 def drafts() -> list[Draft]:
     """Of three periods; the window release begins with the second."""
-    synthesis = Synthesis.start(contracts(STUDY, len(HISTORIES), insecure=True))
+    synthesis = Synthesis.start(stated_contracts(STUDY, len(HISTORIES), insecure=True))
     made: list[Draft] = []
     for tally in tallies_of(STUDY, HISTORIES):
         before = synthesis

@@ -8,12 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.replay.study import Replayed, replay_study, tallies_of
 from streamproc.study import MISSING, CumulativeRelease, Histories, Study, WindowRelease
-from streamproc.synth.contract import WindowContract, contracts
+from streamproc.synth.contract import WindowContract, stated_contracts
+from streamproc.testing import SilentEntropy
 from streamproc.wire.columns import decode_synthetic
 from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.reports import encode_report, home_partition
@@ -88,7 +89,7 @@ def wrong(study: Study, individual: str, period: int, said: int, rng: np.random.
 
 
 def replayed(study: Study, histories: Histories, entropy: Entropy) -> Replayed:
-    promised = contracts(study, histories.people, insecure=True)
+    promised = stated_contracts(study, histories.people, insecure=True)
     return replay_study(study, promised, tallies_of(study, histories.filled(study)), entropy)
 
 

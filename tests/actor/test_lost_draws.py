@@ -13,7 +13,7 @@ from streamproc.actor.tallies import TallyInbox
 from streamproc.errors import Refused
 from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.quantities import IntArray, Period
-from streamproc.synth.contract import Contract, CumulativeContract, contracts
+from streamproc.synth.contract import Contract, CumulativeContract, stated_contracts
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.chain import VerifiedLedger
 from tests.actor.runs import HISTORIES, STUDY, begun, doomed, fed
@@ -21,7 +21,7 @@ from tests.world.faults import Moment
 from tests.world.study_world import FreshEntropy, StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
-CONTRACTS = contracts(STUDY, len(HISTORIES), insecure=True)
+CONTRACTS = stated_contracts(STUDY, len(HISTORIES), insecure=True)
 
 
 async def lost(world: StudyWorld, period: int) -> bytes:

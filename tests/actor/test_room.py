@@ -16,7 +16,7 @@ from streamproc.privacy.entropy import Draw
 from streamproc.privacy.quantities import Period
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
 from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import MAX_ROWS, contracts
+from streamproc.synth.contract import MAX_ROWS, stated_contracts
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.topics import Topics
 from tests.actor.runs import begun, fed
@@ -49,7 +49,7 @@ def study_of(release: Release, rho: float) -> Study:
 def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
     """Of each period, the state file's size and what was allowed for it before."""
     disk, entropy, topics = MemoryDisk(), SeededEntropy(seed), Topics(study.name)
-    synthesis, cohort = Synthesis.start(contracts(study, people, insecure=True)), Cohort.of(study, people)
+    synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), Cohort.of(study, people)
     symbols, found = np.random.default_rng(seed), []
     for _ in range(study.horizon):
         cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
@@ -76,8 +76,8 @@ def test_how_many_people_a_histogram_makes_is_noise_and_the_room_for_them_is_not
 
 def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
     study = study_of(RELEASES[0], 1e-4)
-    padding = contracts(study, 1, insecure=True)["a-window"].expected_rows - 1  # type: ignore[union-attr]
-    contract = contracts(study, MAX_ROWS - padding, insecure=True)["a-window"]
+    padding = stated_contracts(study, 1, insecure=True)["a-window"].expected_rows - 1  # type: ignore[union-attr]
+    contract = stated_contracts(study, MAX_ROWS - padding, insecure=True)["a-window"]
     assert contract.expected_rows == MAX_ROWS  # type: ignore[union-attr]
     assert most_bytes(Synthesis.start({"a-window": contract})) > MAX_ROWS
 

@@ -21,7 +21,7 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.quantities import Rho
 from streamproc.replay.study import replay_study, tallies_of
 from streamproc.study import Study
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from streamproc.wire.columns import decode_synthetic
 from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.reports import ReportBatch, encode_report
@@ -181,7 +181,7 @@ def _parquet(table: object) -> bytes:
 def replayed() -> tuple[Panel, ...]:
     """The panels of a study, with their measurements."""
     study = small_study(alphabet="01", horizon=3)
-    public = contracts(study, 9, insecure=True)
+    public = stated_contracts(study, 9, insecure=True)
     return tuple(replay_study(study, public, tallies_of(study, at_random(study, 9)), SeededEntropy(1)).panels.values())
 
 

@@ -91,6 +91,13 @@ FAULTS = (
         ("privacy/test_noise.py",),
     ),
     Fault(
+        "a contract may claim noise of another source",
+        "synth/synthesis.py",
+        "        self._check_source(entropy)\n",
+        "",
+        ("synth/test_synthesis.py",),
+    ),
+    Fault(
         "noise is drawn in the process that asks for it",
         "ports/entropy.py",
         "return self._process.gaussian(exact, sigma)",

@@ -17,7 +17,7 @@ from streamproc.privacy.quantities import Period
 from streamproc.privacy.window import Measure
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
 from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import WindowContract, contract_to_dict, contracts
+from streamproc.synth.contract import WindowContract, contract_to_dict, stated_contracts
 from streamproc.synth.synthesis import Synthesis
 
 ALPHABETS = [("0", "1"), ("A", "B", "C"), ("in work", "out, of work", 'in "school"', "ällt", "nan")]
@@ -34,7 +34,7 @@ def released(release: Release, alphabet: tuple[str, ...], horizon: int, periods:
         (release,),
         Broker("embedded:s"),
     )
-    made = contracts(study, n, insecure=True)
+    made = stated_contracts(study, n, insecure=True)
     symbols = np.random.default_rng(seed).integers(0, len(alphabet), (n, horizon)).astype(np.uint8)
     cohort, synthesis, panel = Cohort.of(study, n), Synthesis.start(made), Panel(made[release.name])
     for period in range(periods):

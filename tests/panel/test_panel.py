@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, Query, count_of, exactly, in_a_row
 from streamproc.panel.accuracy import quantile, ratchet_halfwidth
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.quantities import FloatArray, Period
 from streamproc.privacy.window import Measure
 from streamproc.replay import replay_study, tallies_of
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from streamproc.synth.contract import CumulativeContract, WindowContract, contracts
+from streamproc.synth.contract import CumulativeContract, WindowContract, stated_contracts
 from streamproc.synth.cumulative import estimates
+from streamproc.testing import SilentEntropy
 from tests.synth.chances import assert_share_at_least, assert_share_is
 from tests.synth.studies import (
     MEASURES,
@@ -40,7 +41,7 @@ PEOPLE = sticky_panel(40, 5, seed=51)
 
 
 def released(study: Study, filled: Filled, seed: int, periods: int | None = None) -> dict[str, Panel]:
-    made = contracts(study, len(filled), insecure=True)
+    made = stated_contracts(study, len(filled), insecure=True)
     return dict(replay_study(study, made, tallies_of(study, filled)[:periods], SeededEntropy(seed)).panels)
 
 
@@ -130,7 +131,7 @@ def cumulative_coverage(filled: Filled, runs: int, asked: list[tuple[int, int]],
     """How often the truth was in the interval of each question `(b, period)`, with the ledger's measurements and without."""
     study = study_of(CumulativeRelease("c", ("1",)), horizon=filled.shape[1], rho=rho)
     truths = [share_at_least(study, filled, b, period) for b, period in asked]
-    made, tallies = contracts(study, len(filled), insecure=True), tallies_of(study, filled)
+    made, tallies = stated_contracts(study, len(filled), insecure=True), tallies_of(study, filled)
     with_ledger, without = np.zeros(len(asked), dtype=int), np.zeros(len(asked), dtype=int)
     for seed in range(runs):
         panel = replay_study(study, made, tallies, SeededEntropy(seed)).panels["c"]
@@ -208,7 +209,7 @@ def test_before_a_window_is_full_counts_are_those_of_the_first_columns() -> None
 
 def test_a_growing_panel_keeps_its_columns_and_forgets_measurements_it_never_had() -> None:
     study = study_of(CumulativeRelease("c", ("1",)), horizon=5)
-    made = contracts(study, len(PEOPLE), insecure=True)
+    made = stated_contracts(study, len(PEOPLE), insecure=True)
     steps = [steps["c"] for steps in replay_study(study, made, tallies_of(study, PEOPLE), SeededEntropy(6)).steps]
     full, bare = Panel(made["c"]), Panel(made["c"], measurements=None)
     assert (full.rows, full.period) == (0, 0)

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.quantities import Period
 from streamproc.replay import replay_study, tallies_of
 from streamproc.study import MISSING, CumulativeRelease, Histories, Study, WindowRelease
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import Synthesis
+from streamproc.testing import SilentEntropy
 from tests.synth.studies import contracts_of, histories_of, sticky_panel, studies, study_of
 
 STUDY = study_of(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), horizon=4)
@@ -28,7 +29,7 @@ def test_every_period_is_told_as_it_happens() -> None:
     def on_period(period: Period, synthesis: Synthesis, steps: Mapping[str, Step]) -> None:
         told.append((period, synthesis.spent, list(steps)))
 
-    made = contracts(STUDY, 30, insecure=True)
+    made = stated_contracts(STUDY, 30, insecure=True)
     done = replay_study(STUDY, made, tallies_of(STUDY, PEOPLE), SeededEntropy(1), on_period)
     assert [period for period, _, _ in told] == [1, 2, 3, 4]
     assert all(names == ["w", "c"] for _, _, names in told)
@@ -53,7 +54,7 @@ def test_a_replay_gathers_steps_panels_and_spending(study: Study, data: st.DataO
 
 
 def test_a_seed_repeats_a_study_and_another_does_not() -> None:
-    made, tallies = contracts(STUDY, 30, insecure=True), tallies_of(STUDY, PEOPLE)
+    made, tallies = stated_contracts(STUDY, 30, insecure=True), tallies_of(STUDY, PEOPLE)
     once, again, other = (replay_study(STUDY, made, tallies, SeededEntropy(seed)).panels for seed in (1, 1, 2))
     for name in made:
         assert all((a == b).all() for a, b in zip(once[name].columns, again[name].columns, strict=True))

@@ -10,6 +10,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,13 @@ from streamproc.ports import entropy as port
 from streamproc.ports.entropy import (
     MAX_MAGNITUDE,
     SeededEntropy,
-    SilentEntropy,
     SystemEntropy,
     discrete_gaussian,
     gaussian_cost,
 )
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
+from streamproc.testing import SilentEntropy
 
 FALSE_ALARM = 1e-6
 Ints = npt.NDArray[np.int64]
@@ -193,11 +194,19 @@ def test_opendp_charges_half_the_squared_sensitivity_over_the_variance() -> None
     assert 3.0**2 / (2 * 7.0**2) <= gaussian_cost(7.0, 3.0) <= 3.0**2 / (2 * 7.0**2) * (1 + 1e-12)
 
 
-def loaded_after(code: str) -> bool:
-    """Whether a fresh interpreter holds OpenDP after running `code`."""
-    probe = f"{code}\nimport json, sys\nprint(json.dumps('opendp' in sys.modules))"
+def loaded_after(code: str, module: str = "opendp") -> bool:
+    """Whether a fresh interpreter holds `module` after running `code`."""
+    probe = f"{code}\nimport json, sys\nprint(json.dumps({module!r} in sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     return bool(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_no_command_can_reach_the_source_without_noise() -> None:
+    assert not hasattr(port, "SilentEntropy")
+    names = {path.stem for path in Path(port.__file__).parent.parent.joinpath("cli").glob("*.py")} - {"__init__"}
+    imported = "\n".join(f"import streamproc.cli.{name}" for name in sorted(names))
+    assert not loaded_after(imported, "streamproc.testing")
+    assert loaded_after("import streamproc.testing", "streamproc.testing")
 
 
 def test_opendp_is_loaded_in_the_processes_that_draw_and_nowhere_else() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from streamproc.panel import AtLeast, exactly
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.entropy import Entropy
 from streamproc.replay import Replayed, replay_study, tallies_of
 from streamproc.replay.errors_table import Answers, Questions, answers_of, questions_of, rows_of
 from streamproc.replay.examine import Examine, Score, score_of
 from streamproc.study import Study, parse_study
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
+from streamproc.testing import SilentEntropy
 
 PEOPLE = 40
 
@@ -43,7 +44,7 @@ def replayed_with(text: str, entropy: Entropy) -> tuple[Replayed, dict[str, Ques
     study: Study = parse_study(text)
     symbols = np.random.default_rng(1).integers(0, study.q, (PEOPLE, study.horizon)).astype(np.uint8)
     tallies = tallies_of(study, symbols)
-    promised = contracts(study, PEOPLE, insecure=True)
+    promised = stated_contracts(study, PEOPLE, insecure=True)
     replayed = replay_study(study, promised, tallies, entropy)
     return replayed, {name: questions_of(contract, tallies) for name, contract in promised.items()}
 

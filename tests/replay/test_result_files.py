@@ -9,13 +9,13 @@ import numpy as np
 from streamproc.panel import Panel
 from streamproc.ports.results import write_results
 from streamproc.study import parse_study
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from tests.bad_input import PANEL_STUDY
 from tests.replay.test_summary import STUDY, summarised
 
 
 def test_a_release_without_synthetic_people_is_a_header(tmp_path: Path) -> None:
-    contract = contracts(parse_study(PANEL_STUDY), 2, insecure=True)["pairs"]
+    contract = stated_contracts(parse_study(PANEL_STUDY), 2, insecure=True)["pairs"]
     nobody = Panel(contract, (np.zeros(0, dtype=np.uint8),) * 3)
 
     paths = write_results(tmp_path, {"pairs": nobody}, summarised(STUDY), repeated=False)

@@ -9,7 +9,7 @@ from streamproc.ports.entropy import SeededEntropy
 from streamproc.replay import replay_study, tallies_of
 from streamproc.replay.summary import Summary, summary_of
 from streamproc.study import parse_study
-from streamproc.synth.contract import CumulativeContract, contracts
+from streamproc.synth.contract import CumulativeContract, stated_contracts
 
 STUDY = """
 [study]
@@ -37,7 +37,7 @@ kind = "cumulative"
 def summarised(text: str, people: int = 500, *, ones: float = 0.2) -> Summary:
     study = parse_study(text)
     symbols = (np.random.default_rng(5).random((people, study.horizon)) < ones).astype(np.uint8)
-    promised = contracts(study, people, insecure=True)
+    promised = stated_contracts(study, people, insecure=True)
     return summary_of(replay_study(study, promised, tallies_of(study, symbols), SeededEntropy(2)))
 
 
@@ -53,7 +53,7 @@ def test_the_variance_of_a_contrast_is_0_47_of_that() -> None:
 
 def test_a_cumulative_release_states_the_largest_variance_of_each_weight() -> None:
     study = parse_study(STUDY)
-    contract = contracts(study, 500, insecure=True)["count"]
+    contract = stated_contracts(study, 500, insecure=True)["count"]
     assert isinstance(contract, CumulativeContract)
     told = summarised(STUDY)["releases"]["count"]["variance"]
     assert told == [

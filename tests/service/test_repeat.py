@@ -16,12 +16,12 @@ from streamproc.ports.entropy import SeededEntropy
 from streamproc.replay import Replayed, replay_study, tallies_of
 from streamproc.service.repeat import repeat_study
 from streamproc.study import parse_study
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from tests.bad_input import PANEL_STUDY
 
 STUDY = parse_study(PANEL_STUDY)
 TALLIES = tallies_of(STUDY, np.array([[0, 1, 1], [1, 0, 1]], dtype=np.uint8))
-CONTRACTS = contracts(STUDY, 2, insecure=True)
+CONTRACTS = stated_contracts(STUDY, 2, insecure=True)
 
 
 def counts(run: int, replayed: Replayed) -> tuple[int, int, list[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamproc.privacy.quantities import IntArray
 from streamproc.study import Study
-from streamproc.synth.contract import Contract, contracts
+from streamproc.synth.contract import Contract, stated_contracts
 from tests.simulation.records import Line
 from tests.simulation.sights import Sights
 from tests.simulation.world import World
@@ -98,4 +98,4 @@ def _columns(lines: Sequence[Line]) -> dict[int, IntArray]:
 
 @lru_cache(maxsize=4096)
 def _contracts(study: Study, people: int) -> Mapping[str, Contract]:
-    return contracts(study, people, insecure=True)
+    return stated_contracts(study, people, insecure=True)

@@ -17,7 +17,7 @@ from streamproc.service.status_page.history import History, counting
 from streamproc.service.status_page.questions import examples, question
 from streamproc.service.status_page.series import LEVEL, MOST_POINTS, series
 from streamproc.study import Histories, parse_study
-from streamproc.synth.contract import WindowContract, contracts
+from streamproc.synth.contract import WindowContract, stated_contracts
 
 STUDY = """
 [study]
@@ -58,7 +58,7 @@ def panels() -> dict[str, Panel]:
     study = parse_study(STUDY)
     symbols = np.random.default_rng(1).integers(0, 3, size=(500, 6)).astype(np.int8)
     histories = Histories(tuple(f"p{row}" for row in range(500)), symbols)
-    agreed = streamproc.contracts(study, 500, insecure=True)
+    agreed = streamproc.stated_contracts(study, 500, insecure=True)
     tallies = streamproc.tallies_of(study, histories.filled(study))
     return dict(streamproc.replay_study(study, agreed, tallies, SeededEntropy(2)).panels)
 
@@ -134,7 +134,7 @@ k = 16
 
 
 def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small() -> None:
-    contract = contracts(parse_study(WIDE), 1_000, insecure=True)["wide"]
+    contract = stated_contracts(parse_study(WIDE), 1_000, insecure=True)["wide"]
     assert isinstance(contract, WindowContract)
     counts = np.full(contract.mechanism.bins, contract.n_pad, dtype=np.int64)
     counts[5] += 1_000

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self, cast
 from streamproc.actor.stored import SETTLED_FILE, STATE_FILE
 from streamproc.cli import app, deployed
 from streamproc.ports.disk import FolderDisk
-from streamproc.ports.entropy import SilentEntropy
 from streamproc.ports.log import NO_TIME, Log, Offset, Transactor
 from streamproc.privacy.entropy import Entropy
 from streamproc.service.deployment import Deployment
+from streamproc.testing import SilentEntropy
 
 DEAD = 99
 """The exit code of a process that died on purpose."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from streamproc.cli import app, deployed
-from streamproc.ports.entropy import SilentEntropy
 from streamproc.ports.log import NO_TIME, Log, Offset
 from streamproc.privacy.entropy import Entropy
 from streamproc.service.deployment import Deployment
+from streamproc.testing import SilentEntropy
 from tests.stream.altered import Fate, MortalLog, MortalTransactor
 
 HELD = "held in mid-publish"

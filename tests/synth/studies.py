@@ -30,7 +30,7 @@ from streamproc.study import (
     WindowRelease,
 )
 from streamproc.study.release import share_the_rest
-from streamproc.synth.contract import Contract, WindowContract, contracts
+from streamproc.synth.contract import Contract, WindowContract, stated_contracts
 
 Filled = npt.NDArray[np.uint8]
 
@@ -61,7 +61,7 @@ def study_of(
 
 def window_contract(study: Study, n: int) -> WindowContract:
     """The contract of the only release of a study."""
-    [contract] = contracts(study, n, insecure=True).values()
+    [contract] = stated_contracts(study, n, insecure=True).values()
     assert isinstance(contract, WindowContract)
     return contract
 
@@ -102,7 +102,7 @@ def histories_of(draw: st.DrawFn, study: Study) -> Filled:
 @st.composite
 def contracts_of(draw: st.DrawFn, study: Study, n: int) -> Mapping[str, Contract]:
     """What the study promises; or with so little padding that counts are clamped, and always if it would be slow to test."""
-    promised = contracts(study, n, insecure=True)
+    promised = stated_contracts(study, n, insecure=True)
     for name, contract in promised.items():
         if isinstance(contract, WindowContract) and (contract.expected_rows > 3000 or draw(st.booleans())):
             promised[name] = replace(contract, n_pad=draw(st.integers(0, 2)))

@@ -13,13 +13,19 @@ from hypothesis import strategies as st
 from streamproc.errors import StudyError
 from streamproc.privacy.quantities import Period
 from streamproc.study import CumulativeRelease, Privacy, Study, WindowRelease
-from streamproc.synth.contract import CumulativeContract, WindowContract, contract_from_dict, contract_to_dict, contracts
+from streamproc.synth.contract import (
+    CumulativeContract,
+    WindowContract,
+    contract_from_dict,
+    contract_to_dict,
+    stated_contracts,
+)
 from tests.synth.studies import studies, study_of, window_contract
 
 
 @given(studies(), st.integers(1, 10**6), st.booleans())
 def test_a_contract_written_as_json_and_read_again_says_the_same(study: Study, n: int, insecure: bool) -> None:
-    for name, contract in contracts(study, n, insecure=insecure).items():
+    for name, contract in stated_contracts(study, n, insecure=insecure).items():
         written = contract_to_dict(contract)
         again = contract_from_dict(json.loads(json.dumps(written)))
         assert contract_to_dict(again) == written
@@ -31,7 +37,7 @@ def test_a_contract_written_as_json_and_read_again_says_the_same(study: Study, n
 
 def test_releases_keep_their_order_and_share_the_budget() -> None:
     study = study_of(CumulativeRelease("z", ("1",)), WindowRelease("a", 2), CumulativeRelease("m", ("0",)), rho=0.3)
-    made = contracts(study, 100, insecure=False)
+    made = stated_contracts(study, 100, insecure=False)
     assert list(made) == ["z", "a", "m"]
     assert [type(contract) for contract in made.values()] == [CumulativeContract, WindowContract, CumulativeContract]
     assert sum(Fraction(contract.rho) for contract in made.values()) <= Fraction(0.3)
@@ -41,7 +47,7 @@ def test_releases_keep_their_order_and_share_the_budget() -> None:
 def test_the_number_of_synthetic_people_is_public_where_it_is_known() -> None:
     contrast = window_contract(study_of(WindowRelease("w", 3)), 500)
     histogram = window_contract(study_of(WindowRelease("w", 3, measure="histogram")), 500)
-    [cumulative] = contracts(study_of(CumulativeRelease("c", ("1",))), 500, insecure=True).values()
+    [cumulative] = stated_contracts(study_of(CumulativeRelease("c", ("1",))), 500, insecure=True).values()
     assert contrast.n_star == contrast.expected_rows == 500 + 8 * contrast.n_pad
     assert histogram.n_star is None
     assert histogram.expected_rows == 500 + 8 * histogram.n_pad
@@ -50,7 +56,7 @@ def test_the_number_of_synthetic_people_is_public_where_it_is_known() -> None:
 
 def test_a_cumulative_release_has_columns_of_zeros_and_ones_whatever_the_alphabet() -> None:
     study = study_of(CumulativeRelease("c", ("low", "none")), alphabet=["none", "low", "high"])
-    [contract] = contracts(study, 5, insecure=True).values()
+    [contract] = stated_contracts(study, 5, insecure=True).values()
     assert isinstance(contract, CumulativeContract)
     assert contract.alphabet == ("0", "1")
     assert contract.event == ("low", "none")
@@ -77,10 +83,10 @@ def test_the_largest_release_that_fits_is_allowed() -> None:
 
 def test_a_budget_whose_noise_would_not_fit_64_bits_is_refused() -> None:
     with pytest.raises(StudyError, match=r"privacy\.rho: got 1e-13, allowed: .* at least rho 1e-12"):
-        contracts(study_of(WindowRelease("w", 1), rho=1e-13), 5, insecure=True)
+        stated_contracts(study_of(WindowRelease("w", 1), rho=1e-13), 5, insecure=True)
     small = replace(study_of(WindowRelease("w", 1)), privacy=Privacy(epsilon=1e-8, delta=1e-30))
     with pytest.raises(StudyError, match=r"privacy\.epsilon: got 1e-08, allowed: .* at least rho 1e-12"):
-        contracts(small, 5, insecure=True)
+        stated_contracts(small, 5, insecure=True)
     shared = study_of(CumulativeRelease("a", ("1",)), CumulativeRelease("b", ("1",)), rho=1.5e-12)
     with pytest.raises(StudyError, match=r"release\.a\.share: got a budget of rho 7\.5e-13, allowed: at least rho 1e-12"):
-        contracts(shared, 5, insecure=True)
+        stated_contracts(shared, 5, insecure=True)

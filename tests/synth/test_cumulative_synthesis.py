@@ -15,7 +15,7 @@ from streamproc.privacy.entropy import Draw
 from streamproc.privacy.quantities import FloatArray, IntArray, Period
 from streamproc.replay import replay_study, tallies_of
 from streamproc.study import CumulativeRelease, Study
-from streamproc.synth.contract import CumulativeContract, contracts
+from streamproc.synth.contract import CumulativeContract, stated_contracts
 from streamproc.synth.cumulative import CumulativeState, estimates, step_cumulative
 from streamproc.synth.step import Step
 from tests.synth.chances import assert_covariance
@@ -34,7 +34,7 @@ def study_with(
 
 
 def contract_of(study: Study, n: int) -> CumulativeContract:
-    [contract] = contracts(study, n, insecure=True).values()
+    [contract] = stated_contracts(study, n, insecure=True).values()
     assert isinstance(contract, CumulativeContract)
     return contract
 
@@ -190,7 +190,7 @@ def test_after_clamping_sqrt_errs_at_most_eight_tenths_of_tree_in_whole_panels(r
     errors = {}
     for counter in ("sqrt", "tree"):
         study = study_with(counter, 12, rho)
-        made, tallies = contracts(study, len(filled), insecure=True), tallies_of(study, filled)
+        made, tallies = stated_contracts(study, len(filled), insecure=True), tallies_of(study, filled)
         truth = truth_over(study, filled)
         squares = []
         for seed in range(200):

@@ -13,18 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.errors import BudgetExceeded
+from streamproc.errors import BudgetExceeded, Refused
 from streamproc.panel import Panel
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.privacy.entropy import Draw, Entropy
 from streamproc.privacy.quantities import IntArray, Period, Rho
-from streamproc.replay import tallies_of
+from streamproc.replay import replay_study, tallies_of
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from streamproc.synth.contract import Contract, CumulativeContract, WindowContract, contracts
+from streamproc.synth.contract import Contract, CumulativeContract, WindowContract, contracts, stated_contracts
 from streamproc.synth.cumulative import CumulativeState
 from streamproc.synth.step import Column, Step
 from streamproc.synth.synthesis import State, Synthesis
 from streamproc.synth.window import WindowState
+from streamproc.testing import SilentEntropy
 from tests.synth.studies import contracts_of, histories_of, studies, study_of, true_at_least, true_bins
 
 
@@ -155,12 +156,12 @@ def started(made: Mapping[str, Contract], periods: int, entropy: Entropy) -> Syn
 
 def test_each_release_and_period_has_a_draw_of_its_own() -> None:
     watched = Watched()
-    started(contracts(TWO, 3, insecure=True), 2, watched)
+    started(stated_contracts(TWO, 3, insecure=True), 2, watched)
     assert watched.drawn == [("w", 1), ("c", 1), ("w", 2), ("c", 2)]
 
 
 def test_a_step_over_budget_is_refused_before_any_noise_is_drawn() -> None:
-    made = contracts(TWO, 3, insecure=True)
+    made = stated_contracts(TWO, 3, insecure=True)
     made["c"] = replace(made["c"], rho=Rho(made["c"].rho / 2))
     watched = Watched()
     with pytest.raises(BudgetExceeded, match="release c: period 2 would bring its spending to rho"):
@@ -168,9 +169,35 @@ def test_a_step_over_budget_is_refused_before_any_noise_is_drawn() -> None:
     assert watched.drawn == [("w", 1), ("c", 1)]
 
 
+SECURE = stated_contracts(TWO, 3, insecure=False)
+INSECURE = stated_contracts(TWO, 3, insecure=True)
+
+
+@pytest.mark.parametrize("source", [SeededEntropy(1), SilentEntropy(1), SystemEntropy()], ids=["seeded", "silent", "system"])
+def test_noise_from_another_source_than_the_contracts_state_is_refused_before_it_is_drawn(
+    source: Entropy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(source), "draw", lambda *_: pytest.fail("drawn"))
+    of_another_source = SECURE if source.insecure else INSECURE
+    with pytest.raises(Refused, match="make the contracts with the source that draws"):
+        started(of_another_source, 1, source)
+    one_of_two = {"w": contracts(TWO, 3, source)["w"], "c": of_another_source["c"]}
+    with pytest.raises(Refused, match="release c: its contract says"):
+        started(one_of_two, 1, source)
+
+
+@pytest.mark.parametrize("source", [SeededEntropy(1), SilentEntropy(1)], ids=["seeded", "silent"])
+def test_a_replay_cannot_claim_protection_that_its_noise_does_not_give(source: Entropy) -> None:
+    tallies = tallies_of(TWO, FILLED)
+    with pytest.raises(Refused):
+        replay_study(TWO, SECURE, tallies, source)
+    panels = replay_study(TWO, contracts(TWO, 3, source), tallies, source).panels
+    assert all(panel.contract.insecure for panel in panels.values())
+
+
 def test_after_the_horizon_there_is_no_further_step() -> None:
     watched = Watched()
-    synthesis = started(contracts(TWO, 3, insecure=True), 2, watched)
+    synthesis = started(stated_contracts(TWO, 3, insecure=True), 2, watched)
     with pytest.raises(ValueError, match="period 3"):
         synthesis.step(tallies_of(TWO, FILLED)[1], watched)
     assert len(watched.drawn) == 4
@@ -178,7 +205,7 @@ def test_after_the_horizon_there_is_no_further_step() -> None:
 
 def test_a_step_leaves_the_synthesis_before_as_it_was() -> None:
     """So that a step that was not made durable can be taken again from the same state."""
-    before = started(contracts(TWO, 3, insecure=True), 1, SeededEntropy(8))
+    before = started(stated_contracts(TWO, 3, insecure=True), 1, SeededEntropy(8))
     last = tallies_of(TWO, FILLED)[1]
     _, once = before.step(last, SeededEntropy(8))
     _, again = before.step(last, SeededEntropy(8))
@@ -190,7 +217,7 @@ def test_a_step_leaves_the_synthesis_before_as_it_was() -> None:
 
 def test_the_number_of_synthetic_people_is_known_from_the_first_column_on() -> None:
     study = study_of(WindowRelease("w", 2, measure="histogram"), CumulativeRelease("c", ("1",)), horizon=2)
-    synthesis = Synthesis.start(contracts(study, 3, insecure=True))
+    synthesis = Synthesis.start(stated_contracts(study, 3, insecure=True))
     first, second = tallies_of(study, FILLED)
     assert (synthesis.rows("w"), synthesis.rows("c")) == (None, None)
     synthesis, _ = synthesis.step(first, SeededEntropy(9))
@@ -200,7 +227,7 @@ def test_the_number_of_synthetic_people_is_known_from_the_first_column_on() -> N
 
 
 def test_a_resumed_study_goes_on_as_if_nothing_had_happened_and_remembers_what_was_drawn_twice() -> None:
-    made, last = contracts(TWO, 3, insecure=True), tallies_of(TWO, FILLED)[1]
+    made, last = stated_contracts(TWO, 3, insecure=True), tallies_of(TWO, FILLED)[1]
     before = started(made, 1, SeededEntropy(8))
     resumed = Synthesis.resumed(before.period, made, before.states, (Period(1),))
     after, steps = before.step(last, SeededEntropy(8))

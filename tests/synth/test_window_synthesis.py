@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy, SystemEntropy
+from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.entropy import Draw
 from streamproc.privacy.quantities import FloatArray, IntArray, Period
@@ -17,6 +17,7 @@ from streamproc.replay import tallies_of
 from streamproc.study import Study, WindowRelease
 from streamproc.synth.contract import WindowContract
 from streamproc.synth.window import WindowState, contrasts, step_window
+from streamproc.testing import SilentEntropy
 from tests.synth.chances import FALSE_ALARM, assert_covariance
 from tests.synth.promises import promised_covariance, promised_variance
 from tests.synth.studies import MEASURES, study_of, window_contract

@@ -1,0 +1,37 @@
+"""A source without noise, for tests that compare what is released with the exact data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamproc.ports.entropy import SeededEntropy
+from streamproc.privacy.entropy import Draw
+from streamproc.privacy.quantities import IntArray, Period
+
+
+class SilentEntropy:
+    """Adds no noise at all, so whatever it releases is the exact data. It is marked insecure.
+
+    The choices of post-processing (which synthetic row gets a symbol, which way to round) are those of `SeededEntropy`
+    with the same seed.
+    """
+
+    insecure = True
+
+    def __init__(self, seed: int) -> None:
+        self._seeded = SeededEntropy(seed)
+
+    def draw(self, release: str, period: Period) -> Draw:
+        """No noise, and the choices of this release and period under this seed."""
+        return _SilentDraw(self._seeded.draw(release, period))
+
+
+class _SilentDraw:
+    def __init__(self, seeded: Draw) -> None:
+        self._seeded = seeded
+
+    def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
+        return exact.copy()
+
+    def choices(self) -> np.random.Generator:
+        return self._seeded.choices()

@@ -10,6 +10,7 @@
     * BudgetExceeded: a step would cost more than the release may spend
   * VerificationFailed (4): what was released does not match its digest
   * BrokerUnavailable (5): the broker cannot be reached or does not allow it
+  * NotEnoughMemory (1): a draw may need more memory than there is; nothing was drawn
   * NoiseUnavailable (1): the process that draws noise cannot be started, or ended before it answered
 
 No message carries an individual's id or symbol: a line or a column number says where to look.
@@ -85,3 +86,12 @@ class BrokerUnavailable(StreamprocError):
 
 class NoiseUnavailable(StreamprocError):
     """The process that draws noise cannot be started or did not answer; nothing of its draw was kept."""
+
+
+class NotEnoughMemory(StreamprocError):
+    """A draw and what follows from it may need more memory than can be had; so nothing was drawn."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        needed = f"{-(-size // 2**20):,} MiB of memory that its draw may need"
+        super().__init__(f"the next period is not drawn: {needed} cannot be had; allow the process more, and start it again")

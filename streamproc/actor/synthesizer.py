@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from streamproc.actor.draft import Draft, draft
 from streamproc.actor.look import Seen, check_columns_kept, check_same_study, look, settled_down
-from streamproc.actor.room import most_bytes
+from streamproc.actor.room import most_bytes, most_memory
 from streamproc.actor.schedule import LONGEST_NAP
 from streamproc.actor.startup import Move, decide
 from streamproc.actor.stored import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
@@ -24,6 +24,7 @@ from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
 from streamproc.ports.disk import Disk
 from streamproc.ports.log import NO_TIME, Fenced, Log, LogUnavailable, OffsetLost, OutcomeUnknown, Transactor
+from streamproc.ports.memory import reserve_memory
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.study import Study
@@ -81,6 +82,8 @@ class Ports:
     offload: Offload = asyncio.to_thread
     jitter: Callable[[float, float], float] = random.uniform
     """A random number of seconds between two: so that two that fight do not stay in step."""
+    reserve_memory: Callable[[int], None] = reserve_memory
+    """Raises an error if so many bytes of memory cannot be had."""
 
 
 class Synthesizer:
@@ -229,6 +232,7 @@ class Synthesizer:
         before = synthesis or self._first_synthesis(tally)
         self._check_people(before, tally)
         await self._ports.offload(self._ports.disk.make_room, STATE_FILE, most_bytes(before))
+        await self._ports.offload(self._ports.reserve_memory, most_memory(before))
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
         abandoned, self._abandoned = self._abandoned, ()
         drafted = await self._ports.offload(draft, self._topics, before, after, steps, head, abandoned)

@@ -40,6 +40,9 @@ STATUS = struct.Struct("=Q")
 READY = b"\0"
 INTEGER_BYTES = 8
 
+MEMORY, MEMORY_PER_INTEGER = 1 << 20, 192
+"""Bytes of memory that a draw needs at most: without them it must fail before it has drawn anything."""
+
 
 @lru_cache(maxsize=4096)
 def gaussian_measurement(sigma: float) -> Measurement:
@@ -118,6 +121,7 @@ def answer(connection: socket.socket) -> None:
             sigma, count = REQUEST.unpack(receive(connection, REQUEST.size))
         except EOFError:
             return
+        bytes([1]) * (MEMORY + MEMORY_PER_INTEGER * count)  # allocated, written to and freed before anything is drawn
         exact = array("q", receive(connection, INTEGER_BYTES * count))
         noisy = array("q", gaussian_measurement(sigma)(exact.tolist()))
         connection.sendall(STATUS.pack(0) + noisy.tobytes())

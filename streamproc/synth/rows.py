@@ -21,7 +21,7 @@ Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 _CHUNK = 1 << 16
 """Rows handled at a time: the working arrays stay in the cache, and the peak of memory does not grow with the panel."""
 
-_TABLE_BITS = 18
+TABLE_BITS = 18
 """Size of the table of all groups, as a power of two: small enough for the cache."""
 
 
@@ -59,7 +59,7 @@ def assign_symbols(groups: Codes, counts: IntArray, rng: np.random.Generator) ->
 def _draw(groups: Codes, counts: IntArray, rng: np.random.Generator) -> tuple[Codes, IntArray]:
     """Independent draws, and how many rows of each group drew each symbol."""
     n_groups, q = counts.shape
-    bits = max(1, min(16, _TABLE_BITS - (n_groups - 1).bit_length()))
+    bits = max(1, min(16, TABLE_BITS - (n_groups - 1).bit_length()))
     table = _proportions(counts, bits)
     symbols = np.empty(len(groups), dtype=table.dtype)
     drawn = np.zeros(n_groups * q, dtype=np.int64)

@@ -1,22 +1,25 @@
-"""Room for whatever is drawn is made before it is drawn, so that a full disk tells nothing about it."""
+"""Room for whatever is drawn is made before it is drawn, so that a full disk or too little memory tells nothing about it."""
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 
 from streamproc.actor.draft import draft
-from streamproc.actor.room import most_bytes
+from streamproc.actor.room import FIXED_MEMORY, most_bytes, most_memory
 from streamproc.actor.stored import Stored, write_stored
-from streamproc.errors import Refused
+from streamproc.errors import NotEnoughMemory, Refused
 from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.entropy import Draw
 from streamproc.privacy.quantities import Period
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
 from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import MAX_ROWS, stated_contracts
+from streamproc.synth.contract import MAX_ROWS, contracts, stated_contracts
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.topics import Topics
 from tests.actor.runs import begun, fed
@@ -82,6 +85,60 @@ def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
     assert most_bytes(Synthesis.start({"a-window": contract})) > MAX_ROWS
 
 
+class NoDisk(MemoryDisk):
+    def write(self, name: str, content: bytes) -> None:
+        """Keeps nothing, so that only the step and its encoding are measured."""
+
+
+def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[int, int]]:
+    """Of each period, the most memory that was held above what was there before, and what was allowed for it before."""
+    entropy, topics, disk = SeededEntropy(seed), Topics(study.name), NoDisk()
+    synthesis, cohort = Synthesis.start(contracts(study, people, entropy)), Cohort.of(study, people)
+    symbols, found = np.random.default_rng(seed), []
+    for _ in range(study.horizon):
+        drawn = symbols.integers(0, study.q, people, dtype=np.uint8)
+        cohort, counts = cohort.fold(np.where(symbols.random(people) < 0.99, 0, drawn).astype(np.uint8) if skewed else drawn)
+        tracemalloc.start()
+        try:
+            after, steps = synthesis.step(counts, entropy)
+            stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32)))
+            write_stored(disk, bytes(32), stored)
+            found.append((tracemalloc.get_traced_memory()[1], most_memory(synthesis)))
+        finally:
+            tracemalloc.stop()
+        synthesis = after
+    return found
+
+
+MANY_BINS = WindowRelease("a-window", 6)
+THIRD = Fraction(1, 3)
+TOGETHER = (
+    WindowRelease("a-window", 2, share=THIRD),
+    WindowRelease("another", 3, measure="histogram", share=THIRD),
+    CumulativeRelease("counts", ("b",), share=THIRD),
+)
+
+
+@pytest.mark.parametrize("skewed", [False, True], ids=["even", "skewed"])
+@pytest.mark.parametrize(
+    ("releases", "alphabet", "people"),
+    [
+        *(((release,), "ab", 400_000) for release in RELEASES[:-1]),
+        ((MANY_BINS,), "abcd", 1_000),
+        ((MANY_BINS,), "abcd", 400_000),
+        ((RELEASES[0],), "ab", 3),
+        ((RELEASES[-1],), "ab", 3),
+        (TOGETHER, "ab", 400_000),
+    ],
+)
+def test_memory_that_is_allowed_for_is_enough_for_every_draw_and_not_much_more(
+    releases: tuple[Release, ...], alphabet: str, people: int, skewed: bool
+) -> None:
+    study = replace(study_of(releases[0], 0.1), alphabet=tuple(alphabet), releases=releases)
+    for peak, allowed in peaks(study, people, seed=1, skewed=skewed):
+        assert peak <= allowed <= 2 * peak + FIXED_MEMORY
+
+
 class FullDisk(MemoryDisk):
     def make_room(self, name: str, size: int) -> None:
         raise Refused("state: cannot be written: No space left on device")
@@ -90,6 +147,18 @@ class FullDisk(MemoryDisk):
 class NeverAsked(FreshEntropy):
     def draw(self, release: str, period: Period) -> Draw:
         raise AssertionError("drawn before there was room for it")
+
+
+def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamproc.actor.synthesizer.most_memory", lambda _: 2**62, raising=False)
+
+    async def run() -> None:
+        world = await begun()
+        with pytest.raises(NotEnoughMemory, match="the next period is not drawn: 4,398,046,511,104 MiB of memory"):
+            await fed(world, world.synthesizer(entropy=NeverAsked(0)).run())
+        assert world.ledger().period == 0
+
+    in_virtual_time(run())
 
 
 def test_on_a_full_disk_nothing_is_drawn() -> None:

@@ -311,3 +311,38 @@ def test_a_limit_on_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_starts_however_python_was_started(flags: tuple[str, ...]) -> None:
     script = "import numpy as np\nfrom streamproc.ports.noise import NoiseProcess\n"
     assert printed(script + "print(NoiseProcess().gaussian(np.zeros(3, dtype=np.int64), 2.0).size)", *flags) == ["3"]
+
+
+def test_a_draw_without_memory_fails_before_it_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_process, "MEMORY", 2**62)
+    monkeypatch.setattr(noise_process, "gaussian_measurement", lambda sigma: pytest.fail("drawn"))
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(MemoryError):
+        ours.sendall(noise_process.REQUEST.pack(2.0, 1) + bytes(8))
+        noise_process.answer(theirs)
+
+
+@linux
+def test_the_memory_that_a_draw_reserves_is_what_it_needs() -> None:
+    """Measured between two sizes, so that what the libraries need once is left out."""
+    script = """
+import socket
+from streamproc.ports import noise_process
+
+def most_held():
+    [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
+
+def drawn(count):
+    ours, theirs = socket.socketpair()
+    ours.sendall(noise_process.REQUEST.pack(1e3, count) + count * (10**9).to_bytes(8, "little"))
+    ours.shutdown(socket.SHUT_WR)
+    noise_process.answer(theirs)
+    return most_held()
+
+noise_process.MEMORY, reserved, noise_process.MEMORY_PER_INTEGER = 0, noise_process.MEMORY_PER_INTEGER, 0
+small, large = drawn(2_000), drawn(14_000)
+print((large - small) / 12_000 / reserved)
+"""
+    [share] = map(float, printed(script))
+    assert 0.3 < share <= 1

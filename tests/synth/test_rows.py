@@ -46,7 +46,7 @@ def any_layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if request.param == "chunks of three rows":
         monkeypatch.setattr(rows, "_CHUNK", 3)
     if request.param == "coarse table":
-        monkeypatch.setattr(rows, "_TABLE_BITS", 1)
+        monkeypatch.setattr(rows, "TABLE_BITS", 1)
     yield
 
 

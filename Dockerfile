@@ -40,14 +40,14 @@ LABEL org.opencontainers.image.title="streamproc" \
 ENV PATH=/opt/streamproc/bin:/opt/python/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     STREAMPROC_STATE=/state \
-    STREAMPROC_HEALTH_PORT=9101
+    HEALTH_PORT=9101
 USER 10001:10001
 WORKDIR /state
 VOLUME /state
 # Public listener, operator's listener: if the command opens them. Health is asked of the port above.
 EXPOSE 9100 9101
 HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f\"http://127.0.0.1:{os.environ['STREAMPROC_HEALTH_PORT']}/readyz\", timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f\"http://127.0.0.1:{os.environ['HEALTH_PORT']}/readyz\", timeout=4)"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["streamproc"]
 CMD ["--help"]

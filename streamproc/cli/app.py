@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import os
+from collections.abc import Callable
+from copy import copy
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from streamproc.cli.ending import run_to_its_end
+from streamproc.ports.environment import check_environment
 
 _COMMANDS = {
     "demo": "demo:demo",
@@ -37,9 +42,26 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, _, name = _COMMANDS[cmd_name].partition(":")
-        command = getattr(import_module(f"streamproc.cli.{module}"), name)
-        assert isinstance(command, click.Command)
+        loaded = getattr(import_module(f"streamproc.cli.{module}"), name)
+        assert isinstance(loaded, click.Command)
+        command = copy(loaded)
+        command.callback = _in_checked_environment(loaded.callback)
         return command
+
+
+def _in_checked_environment(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    """The callback of a command, run after the environment is checked.
+
+    Click calls it after it has parsed the command's arguments, so `--help` works in every environment.
+    """
+    assert callback is not None
+
+    @functools.wraps(callback)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        check_environment(os.environ)
+        return callback(*arguments, **options)
+
+    return checked
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)

@@ -15,6 +15,7 @@ from streamproc.ports.connect import connect
 from streamproc.ports.control import ControlFollower
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.entropy import SeededEntropy, SystemEntropy
+from streamproc.ports.environment import check_environment
 from streamproc.ports.files import read_study
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.reading import everything
@@ -66,6 +67,7 @@ class Deployment:
     ) -> Deployment:
         """From a study file; flags win over the environment, which wins over the file."""
         environ = os.environ if environ is None else environ
+        check_environment(environ)
         study = read_study(study_path)
         home = study_path.parent
         url = broker or environ.get("STREAMPROC_BROKER")

@@ -102,7 +102,7 @@ def test_an_image_that_is_not_there_is_built_before_anything_comes_up(
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
     (tmp_path / "Dockerfile").write_text(f"FROM {STREAMPROC}\nLABEL of=tests\n")
     image = f"streamproc-test-{uuid.uuid4().hex[:8]}"
-    project = Project(program, tmp_path / "deploy" / "compose", tmp_path, STREAMPROC_IMAGE=image, DOCKER_BUILDKIT="0")
+    project = Project(program, tmp_path / "deploy" / "compose", tmp_path, ROLE_IMAGE=image, DOCKER_BUILDKIT="0")
     try:
         project.do("up", "--detach", "gatherer-1")
     finally:

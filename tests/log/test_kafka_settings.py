@@ -73,7 +73,7 @@ def test_time_outs_are_those_of_the_environment_where_it_has_any(tmp_path: Path)
         ({"SECURITY": "SSL", "CERT": "TMP/not.pem", "KEY": "TMP/not.pem"}, "_CERT: .*expected PEM"),
         ({"SECURITY": "SSL", "CERT": "TMP/not.pem", "KEY": "TMP/absent"}, "_KEY: .*absent: cannot be read: No such file"),
         ({"SECURITY": "SSL", "CERT": "TMP/absent", "KEY": "TMP/not.pem"}, "_CERT: .*absent: cannot be read: No such file"),
-        ({"PASSWORD": "secret"}, "STREAMPROC_KAFKA_PASSWORD: no such setting; there are STREAMPROC_KAFKA_SECURITY, _MECH"),
+        ({"PASSWORD": "secret"}, "STREAMPROC_KAFKA_PASSWORD: no such setting; did you mean STREAMPROC_KAFKA_PASSWORD_FILE"),
         ({"SECURITY_PROTOCOL": "SASL_SSL"}, "STREAMPROC_KAFKA_SECURITY_PROTOCOL: no such setting"),
     ],
 )

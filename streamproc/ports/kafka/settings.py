@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,16 +11,15 @@ from typing import Any
 
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
+from streamproc.ports.environment import KNOWN as KNOWN_VARIABLES
+from streamproc.ports.environment import check_environment
 from streamproc.ports.secret_file import read_secret, warn_if_open, warn_once
 
 PREFIX = "STREAMPROC_KAFKA_"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-TIMEOUTS = ("SESSION_TIMEOUT", "TRANSACTION_TIMEOUT")
-KNOWN = ("SECURITY", "MECHANISM", "USER", "PASSWORD_FILE", "CA", "CERT", "KEY", "INSTANCE", *TIMEOUTS)
-
-_SERVICE = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?")
-"""What Kubernetes sets in every container if a service is called `streamproc-kafka`."""
+KNOWN = tuple(name.removeprefix(PREFIX) for name in KNOWN_VARIABLES if name.startswith(PREFIX))
+"""The settings, without their prefix."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class KafkaSettings:
     def parse(cls, servers: tuple[str, ...], environ: Mapping[str, str]) -> KafkaSettings:
         """From STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY, _INSTANCE, _SESSION_TIMEOUT
         and _TRANSACTION_TIMEOUT."""
-        _check_names(environ)
+        check_environment(environ)
         given = {name: environ[PREFIX + name] for name in KNOWN if environ.get(PREFIX + name)}
         security = _one_of("SECURITY", given, PROTOCOLS)
         sasl, tls = security.startswith("SASL_"), security.endswith("SSL")
@@ -106,14 +104,6 @@ class KafkaSettings:
             "sasl_plain_username": self.user,
             "sasl_plain_password": self.password,
         }
-
-
-def _check_names(environ: Mapping[str, str]) -> None:
-    """Refuse a name with a mistake in it, which would leave a connection less secure than it was meant to be."""
-    for name in environ:
-        rest = name.removeprefix(PREFIX)
-        if rest != name and rest not in KNOWN and not _SERVICE.fullmatch(rest):
-            raise InvalidInput(f"{name}: no such setting; there are {PREFIX}{', _'.join(KNOWN)}")
 
 
 def _one_of(name: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str:

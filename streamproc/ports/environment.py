@@ -1,0 +1,60 @@
+"""The names of the environment variables that the program reads, and a check that there are no others of its prefix.
+
+A misspelt `STREAMPROC_BROKER` would run a study on the embedded log, and a misspelt `STREAMPROC_KAFKA_SECURITY` would
+connect without TLS.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from streamproc.errors import InvalidInput
+
+PREFIX = "STREAMPROC_"
+
+KNOWN = (
+    "STREAMPROC_BROKER",
+    "STREAMPROC_STATE",
+    "STREAMPROC_REGISTRY",
+    "STREAMPROC_OPERATOR_TOKEN_FILE",
+    "STREAMPROC_ALLOW_INSECURE",
+    "STREAMPROC_DEBUG",
+    "STREAMPROC_KAFKA_SECURITY",
+    "STREAMPROC_KAFKA_MECHANISM",
+    "STREAMPROC_KAFKA_USER",
+    "STREAMPROC_KAFKA_PASSWORD_FILE",
+    "STREAMPROC_KAFKA_CA",
+    "STREAMPROC_KAFKA_CERT",
+    "STREAMPROC_KAFKA_KEY",
+    "STREAMPROC_KAFKA_INSTANCE",
+    "STREAMPROC_KAFKA_SESSION_TIMEOUT",
+    "STREAMPROC_KAFKA_TRANSACTION_TIMEOUT",
+)
+"""Every variable, in the order in which docs/operations.md lists them."""
+
+_HOST = "_SERVICE_HOST"
+"""The end of the name of one of the variables that Kubernetes sets, in every container of a namespace, for each service."""
+
+
+def check_environment(names: Collection[str]) -> None:
+    """Raise InvalidInput if one of `names` begins with `STREAMPROC_` and is not a name that the program reads.
+
+    Variables that Kubernetes sets for a service named `streamproc` or `streamproc-...` are accepted.
+    """
+    services = [name.removesuffix(_HOST) for name in names if name.endswith(_HOST)]
+    for name in sorted(names):
+        if name.startswith(PREFIX) and name not in KNOWN and not _belongs_to_one(name, services):
+            raise InvalidInput(f"environment variable {name}: no such setting; {_advice(name)}")
+
+
+def _belongs_to_one(name: str, services: Collection[str]) -> bool:
+    return any(name == f"{each}_PORT" or name.startswith((f"{each}_PORT_", f"{each}_SERVICE_")) for each in services)
+
+
+def _advice(name: str) -> str:
+    # The prefix is common to all, and would make every name resemble every other.
+    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in KNOWN], n=1)
+    if nearest:
+        return f"did you mean {PREFIX}{nearest[0]}? Unset it or correct its name"
+    return f"there are {', '.join(KNOWN)}"

@@ -15,7 +15,7 @@ from streamproc.service.purging import purge_study
 @click.command()
 @on_deployment
 @timeout_option(AS_LONG_AS_IT_TAKES)
-@click.option("--yes", is_flag=True, help="Do not ask, even on a terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
 def purge(deployment: Deployment, *, yes: bool) -> None:
     """After the last period, delete all that is private.
 
@@ -23,9 +23,18 @@ def purge(deployment: Deployment, *, yes: bool) -> None:
 
     Run it on every machine that has a state folder of the study.
     """
-    question = f"Delete everything private of study {deployment.study.name} for ever?"
-    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
-        raise InvalidInput("nothing deleted, as it was not confirmed")
+    if not yes:
+        _confirm(deployment.study.name)
     purged = run_once(deployment, purge_study(deployment), waits=True)
     gone = [*purged.topics, *([f"state folder {deployment.state}"] if purged.state else [])]
     click.echo(f"deleted {', '.join(gone)}" if gone else "nothing private was left")
+
+
+def _confirm(study: str) -> None:
+    """Ask on the terminal; raises InvalidInput if there is none, or if the answer is no."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidInput(
+            f"purge deletes everything private of study {study}, and there is no terminal to confirm this: give --yes"
+        )
+    if not click.confirm(f"Delete everything private of study {study} for ever?", err=True):
+        raise InvalidInput("nothing deleted, as it was not confirmed")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.cli.app import streamproc as group
+from streamproc.ports.environment import KNOWN
 from tests.cli.conftest import Command
 
 ROOT = Path(__file__).parents[2]
@@ -114,9 +115,8 @@ def test_the_variable_of_shell_completion_is_none_of_ours() -> None:
 
 
 def test_the_documentation_lists_every_name_once() -> None:
-    from streamproc.ports.environment import KNOWN
-
-    section = (ROOT / "docs" / "operations.md").read_text().partition("\n## Environment variables\n")[2].partition("\n## ")[0]
+    document = (ROOT / "docs" / "operations.md").read_text()
+    section = document.partition("\n## Environment variables\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
 
     assert sorted(name for row in rows for name in NAME.findall(row)) == sorted(KNOWN)
@@ -124,8 +124,6 @@ def test_the_documentation_lists_every_name_once() -> None:
 
 @pytest.mark.parametrize("file", ["Dockerfile", "docker-compose.yml", "deploy"])
 def test_what_is_deployed_sets_known_names_only(file: str) -> None:
-    from streamproc.ports.environment import KNOWN
-
     path = ROOT / file
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
     texts = [each.read_text(errors="replace") for each in files if "wheelhouse" not in each.parts]

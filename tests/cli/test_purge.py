@@ -1,4 +1,4 @@
-"""`purge` on a terminal asks first."""
+"""`purge` asks first on a terminal, and needs `--yes` without one."""
 
 from __future__ import annotations
 
@@ -42,3 +42,26 @@ def test_without_a_yes_it_says_that_nothing_is_deleted_and_does_not_end_with_0(
     assert asked == "Delete everything private of study small for ever? "
     assert (ended.code, ended.out) == (code, "")
     assert says in said
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO("y\n"), None], ids=["a pipe", "closed"])
+def test_without_a_terminal_it_needs_yes(
+    monkeypatch: pytest.MonkeyPatch, small_study: Path, streamproc: Command, stdin: io.StringIO | None
+) -> None:
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+    ended = streamproc("purge", small_study)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.complaint == (
+        "streamproc: purge deletes everything private of study small, and there is no terminal to confirm this: give --yes\n"
+    )
+
+
+def test_with_yes_it_does_not_ask(monkeypatch: pytest.MonkeyPatch, small_study: Path, streamproc: Command) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    ended = streamproc("purge", small_study, "--yes")
+
+    assert ended.code == 3
+    assert "only a study that is over can be purged" in ended.complaint

@@ -41,7 +41,7 @@ def test_after_the_last_period_the_private_goes_and_the_released_stays_and_verif
     released, private = everything_public(place), private_topics(place)
     before = place.status() | {"watermark": None}
 
-    said = place.do("purge").out
+    said = place.do("purge", "--yes").out
 
     assert all(topic in said for topic in private) and str(place.state) in said
     assert not place.state.exists()
@@ -50,7 +50,7 @@ def test_after_the_last_period_the_private_goes_and_the_released_stays_and_verif
     place.do("verify")
     place.do("pull", "--out", place.folder / "pulled")
     assert place.status() == before
-    assert "nothing private was left" in place.do("purge").out
+    assert "nothing private was left" in place.do("purge", "--yes").out
 
     assert "closed already" in place.do("close", "--period", 2).out
     place.start("run", "--until-done").done()
@@ -74,7 +74,7 @@ def test_processes_that_stayed_up_after_the_last_period_do_not_mind(new_place: N
     roles.says("the study is over")
     other.says("the study is over")
 
-    place.do("purge")
+    place.do("purge", "--yes")
 
     with urllib.request.urlopen(f"http://{address}/api/v1/releases/recent.csv", timeout=30) as answer:
         assert len(answer.read().splitlines()) > PEOPLE
@@ -89,7 +89,7 @@ def test_a_purge_beside_a_synthesizer_at_work_deletes_nothing(new_place: NewPlac
     disk = FolderDisk(place.state)
     assert disk.lock(LOCK)
 
-    refused = place.call("purge")
+    refused = place.call("purge", "--yes")
 
     assert (refused.code, "another synthesizer is using it" in refused.complaint) == (3, True)
     assert private_topics(place) <= place.all_topics()
@@ -102,14 +102,14 @@ def test_a_purge_beside_a_gatherer_at_work_deletes_nothing(new_place: NewPlace) 
     before, disk = files(place.state), FolderDisk(place.state)
     assert disk.lock(GATHER_LOCK, shared=True)
 
-    refused = place.call("purge")
+    refused = place.call("purge", "--yes")
 
     assert (refused.code, refused.complaint.count("\n")) == (3, 1)
     assert "a gatherer is still using it" in refused.complaint
     assert private_topics(place) <= place.all_topics()
     assert files(place.state) == before
     disk.unlock(GATHER_LOCK)
-    place.do("purge")
+    place.do("purge", "--yes")
     assert not place.state.exists()
 
 
@@ -120,7 +120,7 @@ def test_nothing_of_a_person_is_left_in_the_files_of_an_embedded_log(new_place: 
     log = place.folder / "log"
     assert all(person in b"".join(path.read_bytes() for path in log.iterdir()) for person in everybody)
 
-    place.do("purge")
+    place.do("purge", "--yes")
 
     left = b"".join(path.read_bytes() for path in log.iterdir())
     assert not any(person in left for person in everybody)
@@ -135,7 +135,7 @@ def test_a_study_that_is_not_over_keeps_everything(new_place: NewPlace) -> None:
     assert roles.stop().code == 0
     topics, state = place.all_topics(), files(place.state)
 
-    refused = place.call("purge")
+    refused = place.call("purge", "--yes")
 
     assert refused.code == 3
     assert refused.complaint.count("\n") == 1
@@ -149,14 +149,14 @@ def test_a_folder_that_holds_something_else_is_left_alone(new_place: NewPlace) -
     (place.state / "thesis.tex").write_text("ten years of work")
     topics = place.all_topics()
 
-    refused = place.call("purge")
+    refused = place.call("purge", "--yes")
 
     assert refused.code == 3
     assert "thesis.tex" in refused.complaint
     assert (place.state / "thesis.tex").exists()
     assert place.all_topics() == topics
     (place.state / "thesis.tex").unlink()
-    place.do("purge")
+    place.do("purge", "--yes")
 
 
 def test_what_does_not_verify_is_not_purged(new_place: NewPlace) -> None:
@@ -169,6 +169,6 @@ def test_what_does_not_verify_is_not_purged(new_place: NewPlace) -> None:
             await log.append(place.topics.ledger, 0, b"no record")
 
     asyncio.run(forge())
-    assert place.call("purge").code == 4
+    assert place.call("purge", "--yes").code == 4
     assert place.all_topics() == topics
     assert files(place.state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import bench.__main__ as command
 import bench.brokers
 import bench.step
 from bench.gathering import Topic
+from bench.help import cpu_seconds
 from bench.memory import kept_bytes, peak_bytes
 from bench.result import Result
 from bench.step import step_ratio
@@ -150,3 +152,10 @@ def test_without_a_broker_there_is_a_line_and_no_result(
         "gathering is not measured: install Java",
         "the time from cut to column is not measured: install Java",
     ]
+
+
+def test_processor_time_is_that_of_the_process_and_not_of_its_sleep() -> None:
+    idle = cpu_seconds([sys.executable, "-S", "-c", "import time; time.sleep(0.5)"])
+    busy = cpu_seconds([sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.5: pass"])
+
+    assert idle < 0.5 <= busy

@@ -1,4 +1,4 @@
-"""The command line: every command, imported when it is named, so that the quick ones are quick."""
+"""The command line: the group of all commands."""
 
 from __future__ import annotations
 
@@ -6,32 +6,15 @@ import functools
 import os
 from collections.abc import Callable
 from copy import copy
-from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
+from streamproc.cli.commands import COMMANDS
 from streamproc.cli.ending import run_to_its_end
 from streamproc.ports.environment import check_environment
 
-_COMMANDS = {
-    "demo": "demo:demo",
-    "init": "init:init",
-    "plan": "plan:plan",
-    "replay": "replay:replay",
-    "run": "roles:run",
-    "gather": "roles:gather_command",
-    "synthesize": "roles:synthesize_command",
-    "close": "steward:close",
-    "send": "send:send",
-    "watch": "watch:watch",
-    "pull": "pull:pull",
-    "verify": "public:verify",
-    "restore": "steward:restore",
-    "purge": "purge:purge",
-    "status": "public:status",
-}
-"""Each command's module, here in `streamproc.cli`, and its name there; in the order in which help lists them."""
+_COMMANDS = {str(command.name): command for command in COMMANDS}
 
 
 class _Commands(click.Group):
@@ -41,11 +24,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
-        loaded = getattr(import_module(f"streamproc.cli.{module}"), name)
-        assert isinstance(loaded, click.Command)
-        command = copy(loaded)
-        command.callback = _in_checked_environment(loaded.callback)
+        command = copy(_COMMANDS[cmd_name])
+        command.callback = _in_checked_environment(command.callback)
         return command
 
 

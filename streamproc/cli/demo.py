@@ -11,13 +11,11 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import click
-
+from streamproc.cli.commands import PEOPLE
 from streamproc.cli.demo_people import panel_csv, simulated_reports, study_text
 from streamproc.cli.demo_screen import Screen
 from streamproc.cli.demo_stream import WatchedHealth, stream_study
 from streamproc.cli.deployed import run_until_told
-from streamproc.cli.options import seed_option
 from streamproc.errors import InvalidInput
 from streamproc.ports.cells import display
 from streamproc.ports.files import writing
@@ -30,24 +28,14 @@ from streamproc.service.status_page import StatusPage
 from streamproc.study import Histories
 
 STUDY, PANEL = "study.toml", "panel.csv"
-PEOPLE = 5_000
-MAX_PEOPLE = 1_000_000
 ENOUGH_PEOPLE = 2_000
 """With fewer, the noise that hides one of them hides most of the rest too."""
 
 _OVERRIDES = ("STREAMPROC_BROKER", "STREAMPROC_STATE")
 
 
-@click.command()
-@click.option(
-    "--people", type=click.IntRange(1, MAX_PEOPLE), default=PEOPLE, show_default=True, metavar="N", help="How many."
-)
-@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Where files go; default: a new one.")
-@click.option("--serve", is_flag=True, help="Serve the status page, and stay until told to stop.")
-@click.option("--public", metavar="HOST:PORT", help="Serve there; default: a free port of 127.0.0.1.")
-@seed_option
 def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
-    """A year of simulated people, streamed, and what it costs."""
+    """Stream the demo study, and show what comes out."""
     address = Address.parse(public or "127.0.0.1:0") if serve or public else None
     folder = _prepared(folder)
     with writing(folder / STUDY) as file:

@@ -8,13 +8,15 @@ import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streamproc.cli.options import Command, study_argument
 from streamproc.errors import BrokerUnavailable, StreamprocError
-from streamproc.service.deployment import Deployment
+
+if TYPE_CHECKING:
+    from streamproc.service.deployment import Deployment
 
 Result = TypeVar("Result")
 
@@ -50,6 +52,8 @@ def on_deployment(command: Callable[..., None]) -> Callable[..., None]:
         seed: int | None = None,
         **others: Any,
     ) -> None:
+        from streamproc.service.deployment import Deployment  # slow to import, and no part of a command's help
+
         deployment = Deployment.of(study_path, broker=broker, state=state, timeout=timeout, seed=seed)
         notice = f"connecting to {deployment.broker.url}, giving up after {timeout:g} s"
         command(replace(deployment, on_slow_connection=functools.partial(click.echo, notice, err=True)), **others)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import click
 
-from streamproc.cli.deployed import on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import run_once
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.service.access import acl_commands
 from streamproc.service.deployment import Deployment
 from streamproc.wire.topics import Role
 
 
-@click.command()
-@on_deployment
-@timeout_option()
-@click.option("--print", "only_print", is_flag=True, help="Only show what would be created and allowed.")
 def init(deployment: Deployment, *, only_print: bool) -> None:
-    """Create a study's topics, and show the ACLs each role needs."""
+    """Create the topics and print the ACLs."""
     if not only_print:
         created = run_once(deployment, _create(deployment))
         click.echo(f"created topics {', '.join(created)}" if created else "all topics are there, with the right settings")

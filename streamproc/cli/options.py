@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streamproc.errors import InvalidInput
-from streamproc.study import Study
+
+if TYPE_CHECKING:
+    from streamproc.study import Study
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

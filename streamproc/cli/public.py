@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from streamproc.actor.tallies import TallyInbox
-from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import run_once
 from streamproc.cli.figures import (
     INSECURE,
     beside_replace_one,
@@ -20,7 +20,6 @@ from streamproc.cli.figures import (
     epsilon_shown,
     rounded_up,
 )
-from streamproc.cli.options import json_option
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.errors import Refused, VerificationFailed
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
@@ -134,12 +133,8 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
     return found
 
 
-@click.command()
-@on_deployment
-@timeout_option()
-@json_option
 def status(deployment: Deployment, *, as_json: bool) -> None:
-    """How far a study is and what it has spent."""
+    """Show how far a study is and what it has spent."""
     public, watermark = run_once(deployment, _public_and_watermark(deployment))
     found = status_of(deployment, public, watermark)
     registry = SiteRegistry.of(os.environ)
@@ -211,12 +206,8 @@ def people_of(public: PublicStudy) -> int | None:
     return next((contract.n for contract in public.contracts().values()), None)
 
 
-@click.command()
-@on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
-@json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
-    """Walk the ledger's chain and recompute every digest."""
+    """Verify everything that was released, and say so."""
     study = deployment.study
     try:
         public = run_once(deployment, read_public(deployment), waits=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import run_once
 from streamproc.cli.public import people_of, read_public, say_if_insecure, say_if_not_begun
 from streamproc.panel.frames import check_arrow
 from streamproc.ports.panel_files import save_panel
@@ -20,15 +20,8 @@ from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.ledger import PeriodRecord
 
 
-@click.command()
-@on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
-@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
-@click.option(
-    "--parquet", is_flag=True, help="Also as Parquet files, which streamproc.load_panel turns into panels by itself."
-)
 def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
-    """The releases so far as CSV files, and ledger.json."""
+    """Write the releases so far, and the ledger, into the folder."""
     if parquet:
         check_arrow()
     public = run_once(deployment, read_public(deployment), waits=True)

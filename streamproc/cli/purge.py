@@ -6,23 +6,14 @@ import sys
 
 import click
 
-from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import run_once
 from streamproc.errors import InvalidInput
 from streamproc.service.deployment import Deployment
 from streamproc.service.purging import purge_study
 
 
-@click.command()
-@on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
 def purge(deployment: Deployment, *, yes: bool) -> None:
-    """After the last period, delete all that is private.
-
-    Reports, tallies, control, rejects and state; what was released stays.
-
-    Run it on every machine that has a state folder of the study.
-    """
+    """Purge the study after a confirmation, and say what was deleted."""
     if not yes:
         _confirm(deployment.study.name)
     purged = run_once(deployment, purge_study(deployment), waits=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from streamproc.cli.figures import composition_shown
-from streamproc.cli.options import again_option, json_option, panel_argument, seed_option, study_argument, without_deployment
 from streamproc.cli.progress import progress
 from streamproc.cli.replay_report import show_report
 from streamproc.ports.clock import SystemClock
@@ -30,34 +29,11 @@ from streamproc.service.repeat import repeat_study
 from streamproc.study import Histories, Study
 from streamproc.synth.contract import Contract, contracts
 
-MAX_RUNS = 1_000_000
 
-
-@click.command()
-@study_argument
-@panel_argument
-@without_deployment
-@click.option(
-    "--out", "folder", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder for the results."
-)
-@click.option(
-    "--repeat",
-    "runs",
-    metavar="N",
-    type=click.IntRange(1, MAX_RUNS),
-    help="Release N times over, on all cores, and write how far every answer is from the truth to DIR/errors.csv: private.",
-)
-@seed_option
-@again_option
-@json_option
 def replay(
     study_path: Path, panel_path: Path, folder: Path, runs: int | None, seed: int | None, again: bool, as_json: bool
 ) -> None:
-    """Release a whole study over a panel file.
-
-    Writes DIR/<release>.csv, the synthetic panels, and DIR/summary.json, what they hold and cost. PANEL is CSV or Parquet
-    with header individual,1,...,T. Everybody in it is in the study; with a roster, everybody on the roster is.
-    """
+    """Release a whole study over a panel file, and show what it cost."""
     study = read_study(study_path)
     histories = read_panel(panel_path, study)
     if study.population.roster is not None:

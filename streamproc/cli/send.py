@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import run_once
 from streamproc.cli.figures import counted
-from streamproc.cli.options import check_period, panel_argument
+from streamproc.cli.options import check_period
 from streamproc.cli.steward import say_closed, say_created
 from streamproc.errors import InvalidInput
 from streamproc.ports.files import count_strangers, read_panel
@@ -22,27 +22,10 @@ from streamproc.service.reporter import Reporter
 from streamproc.study import MISSING, Histories
 
 
-@click.command()
-@on_deployment
-@panel_argument
-@timeout_option(AS_LONG_AS_IT_TAKES)
-@click.option("--period", type=click.IntRange(min=1), metavar="T", help="Send the reports of this period only.")
-@click.option(
-    "--through",
-    type=click.IntRange(min=1),
-    metavar="T",
-    help="Send all periods up to this one (default: all), also those that are closed.",
-)
-@click.option("--close", "closing", is_flag=True, help="Close each period after it is sent.")
-@click.option("--packed", is_flag=True, help="Many reports to a record.")
 def send(
     deployment: Deployment, *, panel_path: Path, period: int | None, through: int | None, closing: bool, packed: bool
 ) -> None:
-    """Send the reports in a panel file.
-
-    Returns when all are acknowledged. The file has a column for every period of the study; leave the cells of periods to
-    come empty.
-    """
+    """Send the reports of a panel file."""
     study = deployment.study
     if period is not None and through is not None:
         raise InvalidInput("--period and --through: give one of them")

@@ -1,4 +1,4 @@
-"""How every long-running role is served: its options, its log lines and listeners, and how it waits, stays and ends."""
+"""How every long-running role is served: its log lines and listeners, and how it waits, stays and ends."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import click
-
-from streamproc.cli.deployed import first_error, on_deployment, run_until_told
+from streamproc.cli.deployed import first_error, run_until_told
 from streamproc.cli.figures import INSECURE
+from streamproc.cli.role_options import Serving
 from streamproc.errors import Refused, StreamprocError
 from streamproc.ports.log import Log
 from streamproc.service.deployment import Deployment
@@ -30,53 +29,6 @@ KNOCK = 3.0
 """Seconds for a broker to answer before a log line says that it is away."""
 
 OVER = "the last period is released; the study is over"
-
-
-@dataclass(frozen=True)
-class Serving:
-    """What every long-running role shows of itself, where, and for how long."""
-
-    public: str | None
-    operator: str | None
-    stay: bool
-    log_json: bool
-    debug: bool
-
-
-_OPTIONS = (
-    click.option(
-        "--public", metavar="HOST:PORT", help="Serve the status page and public /metrics, /livez and /readyz there."
-    ),
-    click.option(
-        "--operator",
-        metavar="HOST:PORT",
-        help="Serve the operator's /metrics, /livez and /readyz there; beyond this machine only with a token.",
-    ),
-    click.option("--stay", is_flag=True, help="Once the study is over, or the role refuses to go on, wait to be told."),
-    click.option("--log-json", is_flag=True, help="Log lines as JSON."),
-    click.option("--debug", is_flag=True, help="More log lines."),
-)
-
-
-def role(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of every long-running role, as a `deployment` and a `serving`."""
-
-    @functools.wraps(command)
-    def wrapped(
-        deployment: Deployment,
-        *,
-        public: str | None,
-        operator: str | None,
-        stay: bool,
-        log_json: bool,
-        debug: bool,
-        **others: Any,
-    ) -> None:
-        command(deployment, Serving(public, operator, stay, log_json, debug), **others)
-
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return on_deployment(wrapped)
 
 
 def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health], Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, run_once, timeout_option
+from streamproc.cli.deployed import run_once
 from streamproc.cli.options import check_period
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import Closing, close_by_word, until_released
@@ -15,16 +15,8 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.restoring import restore_state
 
 
-@click.command()
-@on_deployment
-@timeout_option("Seconds before giving up on closing it, or on a broker that is away; --wait goes on until the release.")
-@click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
-@click.option("--wait", is_flag=True, help="Return when it is released, however long that takes.")
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
-    """Close a period.
-
-    Every report that was acknowledged before belongs to it or to an earlier one.
-    """
+    """Close a period, and wait for its release if `wait` is true."""
     check_period("--period", period, deployment.study)
     say_closed(period, run_once(deployment, close_by_word(deployment, Period(period), created=say_created)))
     say_planned(period, deployment)
@@ -56,10 +48,6 @@ def say_planned(period: int, deployment: Deployment) -> None:
             click.echo(f"period {period} is released at {planned:%Y-%m-%d %H:%M:%S} UTC, not before", err=True)
 
 
-@click.command()
-@on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
-@click.option("--accept-cost", is_flag=True, help="Pay for an announced draw that was lost; the ledger says so for ever.")
 def restore(deployment: Deployment, *, accept_cost: bool) -> None:
     """Rebuild a lost state folder from the topics."""
     period = run_once(deployment, restore_state(deployment, accept_cost=accept_cost), waits=True)

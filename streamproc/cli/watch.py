@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from streamproc.cli.deployed import on_deployment, run_until_told, timeout_option
+from streamproc.cli.deployed import run_until_told
 from streamproc.cli.ending import while_somebody_reads
 from streamproc.cli.figures import INSECURE
-from streamproc.cli.options import json_option
 from streamproc.panel import AtLeast, Query, exactly
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
@@ -22,16 +21,8 @@ _SYMBOLS_SHOWN = 8
 """Of a window release: more would not fit on a line."""
 
 
-@click.command()
-@on_deployment
-@timeout_option("Seconds before giving up on a broker that is away; columns are waited for without end.")
-@json_option
-@click.option("--release", metavar="R", help="Only this release.")
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
-    """A line per column, from the first on, as they come.
-
-    Ends after period T.
-    """
+    """Print a line per column until period T is released."""
 
     def say_waiting(periods: Mapping[str, Period]) -> None:
         awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())

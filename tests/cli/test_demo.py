@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.cli import app
-from streamproc.cli.demo import PEOPLE
+from streamproc.cli.commands import PEOPLE
 from streamproc.cli.demo_people import MONTHS, simulated_reports, study_text
 from streamproc.cli.demo_screen import Screen
 from streamproc.cli.demo_table import ASCII, Beside, Month, month_line

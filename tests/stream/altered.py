@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
 from streamproc.actor.stored import SETTLED_FILE, STATE_FILE
-from streamproc.cli import app, deployed
+from streamproc.cli import app
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import NO_TIME, Log, Offset, Transactor
 from streamproc.privacy.entropy import Entropy
+from streamproc.service import deployment
 from streamproc.service.deployment import Deployment
 from streamproc.testing import SilentEntropy
 
@@ -127,7 +128,7 @@ def main() -> None:
     if alteration != "silent":
         Mortal.fate = Fate(alteration)
     # Where every command gets its deployment from.
-    deployed.Deployment = Silent if alteration == "silent" else Mortal  # type: ignore[attr-defined]
+    deployment.Deployment = Silent if alteration == "silent" else Mortal  # type: ignore[misc]
     app.main()
 
 

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import ClassVar, cast
 
-from streamproc.cli import app, deployed
+from streamproc.cli import app
 from streamproc.ports.log import NO_TIME, Log, Offset
 from streamproc.privacy.entropy import Entropy
+from streamproc.service import deployment
 from streamproc.service.deployment import Deployment
 from streamproc.testing import SilentEntropy
 from tests.stream.altered import Fate, MortalLog, MortalTransactor
@@ -53,7 +54,7 @@ class Held(Deployment):
 def main() -> None:
     HeldTransactor.gate = Path(sys.argv.pop(1))
     # Where every command gets its deployment from.
-    deployed.Deployment = Held  # type: ignore[attr-defined]
+    deployment.Deployment = Held  # type: ignore[misc]
     app.main()
 
 

@@ -5,6 +5,7 @@
     * StudyError: a key of the study file is unknown, missing or out of range
     * PanelFileError: a panel or release file does not hold what it should
     * NoRoster (`ports.roster`): the roster is not here, or not ours to read
+    * NotSetUp (`ports.topic_setup`): topics that a role uses do not exist yet
     * UnsupportedQuery: a release cannot answer this question
   * Refused (3): going on could break the privacy promise or a released column
     * BudgetExceeded: a step would cost more than the release may spend

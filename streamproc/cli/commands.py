@@ -143,7 +143,10 @@ def run(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool
     "--partition", "partitions", metavar="P", type=click.IntRange(min=0), multiple=True, help="Only these; may be repeated."
 )
 def gather(deployment: Deployment, serving: Serving, *, partitions: tuple[int, ...]) -> None:
-    """Gather reports of the partitions assigned or named."""
+    """Gather reports of the partitions assigned or named.
+
+    The topics must exist: `streamproc init` creates them.
+    """
     from streamproc.cli.roles import gather_command
 
     gather_command(deployment, serving, partitions=partitions)
@@ -155,7 +158,10 @@ def gather(deployment: Deployment, serving: Serving, *, partitions: tuple[int, .
 @again_option
 @_catch_up
 def synthesize(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool) -> None:
-    """Synthesize and publish; one process per study."""
+    """Synthesize and publish; one process per study.
+
+    The topics must exist: `streamproc init` creates them.
+    """
     from streamproc.cli.roles import synthesize_command
 
     synthesize_command(deployment, serving, again=again, catch_up=catch_up)

@@ -25,7 +25,9 @@ def run(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool
         started = asyncio.Event()
         health.begin_gathering()  # not ready before, although the synthesizer reads the ledger first
         async with asyncio.TaskGroup() as group:
-            group.create_task(synthesize(deployment, log, health, catch_up=catch_up, started=started, register=register))
+            group.create_task(
+                synthesize(deployment, log, health, catch_up=catch_up, create=True, started=started, register=register)
+            )
             await started.wait()  # a refused start changes nothing: no gatherer sends anything either
             group.create_task(gather(deployment, log, health))
         if not until_done:

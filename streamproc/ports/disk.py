@@ -130,6 +130,13 @@ class FolderDisk:
             raise Refused(f"state folder {self._folder}: holds {others[0]!r}, which is not a study's; move that away first")
         return any(not name.endswith(".lock") for name in ours)
 
+    def holds_state(self) -> bool:
+        """Whether the folder holds a state file, locks left out; False if it does not exist or cannot be read."""
+        try:
+            return any(not name.endswith(".lock") for name in self._ours())
+        except OSError:
+            return False
+
     def clear(self) -> None:
         """Remove every state file, then the folder if it can be: the mount point of a volume stays, empty."""
         with self._refusing(self._folder, "removed"):

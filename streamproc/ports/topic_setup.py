@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
-from streamproc.errors import Refused
+from streamproc.errors import InvalidInput, Refused
 from streamproc.ports.control import append_key
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed, PolicyViolated, TopicSettings
 from streamproc.study import Study
@@ -67,6 +68,50 @@ async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> lis
 def _not_created(topic: str, role: Role, denied: NotAllowed) -> str:
     if role is Role.STEWARD:  # who runs `init`, so to run it is no advice
         return f"{denied}; `streamproc init --print` shows what the steward must be allowed"
+    return _not_seen(topic)
+
+
+class NotSetUp(InvalidInput):
+    """Topics that a role uses do not exist, or the control topic holds no key."""
+
+    def __init__(self, topics: Sequence[str], message: str) -> None:
+        self.topics = topics
+        super().__init__(message)
+
+
+async def check_topics(log: Log, study: Study, role: Role) -> None:
+    """Check every topic that the role can see, and create none.
+
+    Raises NotSetUp if topics that the role uses do not exist or `init` has not finished, NotAllowed if the role may not see
+    one of them, and Refused if a topic has other settings than the study needs. The role must be one that reads control.
+    """
+    access = {each.topic: each for each in study_access(study)}
+    there = await log.topics()
+    missing = []
+    for topic, settings in wanted_settings(study, await log.brokers()).items():
+        used = access[topic].used_by(role)
+        try:
+            if topic not in there:
+                if not used:
+                    continue
+                # Kafka leaves a topic that we may not see out of the list; asked for it by name, it says why.
+                await log.start_offset(topic, 0)
+            await check_topic(log, topic, settings)
+        except NoSuchTopic:
+            if used:
+                missing.append(topic)
+        except NotAllowed as denied:
+            if used:
+                raise denied if topic in there else NotAllowed(_not_seen(topic)) from None
+    if missing:
+        advice = "check the study's name and the broker, or create the topics with `streamproc init`"
+        raise NotSetUp(missing, f"study {study.name}: there is no topic {', '.join(missing)} on this broker; {advice}")
+    control = Topics(study.name).control
+    if await log.end_offset(control, 0) == 0:
+        raise NotSetUp([control], f"topic {control}: holds no key, so `streamproc init` did not finish; run it again")
+
+
+def _not_seen(topic: str) -> str:
     return (
         f"topic {topic}: is not there and must not be created by us, or must not be seen: `streamproc init`, run by the "
         "steward, creates it and shows who needs to be allowed what"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 from streamproc.actor.look import Seen, check_same_study
 from streamproc.ports.log import Log, NoSuchTopic
+from streamproc.ports.reading import everything
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
 
@@ -26,6 +27,12 @@ async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
         await deployment.check_control(log)
     await check_same(deployment, log, public, insecure=deployment.seed is not None if draws else None)
     return over
+
+
+async def has_begun(deployment: Deployment, log: Log) -> bool:
+    """Whether the study's ledger holds a record."""
+    async with aclosing(everything(log, deployment.topics.ledger)) as records:
+        return await anext(records, None) is not None
 
 
 async def check_same(deployment: Deployment, log: Log, public: PublicStudy, insecure: bool | None = None) -> None:

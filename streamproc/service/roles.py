@@ -15,10 +15,10 @@ from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
 from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import Log, LogError, Membership
-from streamproc.ports.topic_setup import set_up_topics
+from streamproc.ports.topic_setup import NotSetUp, check_topics, set_up_topics
 from streamproc.service.deployment import Deployment
 from streamproc.service.health import GATHERERS, LEDGER, SCHEDULE, SYNTHESIZER, Health, gathering_of, patiently
-from streamproc.service.over import is_over
+from streamproc.service.over import has_begun, is_over
 from streamproc.service.public import PublicStudy
 from streamproc.wire.topics import Role
 
@@ -29,20 +29,25 @@ async def synthesize(
     health: Health,
     *,
     catch_up: bool,
+    create: bool = False,
     started: asyncio.Event | None = None,
     register: Callable[[Log], Awaitable[None]] | None = None,
 ) -> None:
     """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released.
 
-    `started` is set once the start was not refused. `register` is called before anything is drawn, and may refuse.
+    `create` lets it create the study's topics; otherwise missing ones are an error. `started` is set once the start was not
+    refused. `register` is called before anything is drawn, and may refuse.
     """
     study, clock = deployment.study, deployment.clock
     started = started or asyncio.Event()
     if await patiently(lambda: is_over(deployment, log, draws=True), health, SYNTHESIZER):
         started.set()
         return await _follow_ledger(deployment, log, health)
+    if not create:
+        await patiently(lambda: _check_topics(deployment, log, Role.SYNTHESIZER), health, SYNTHESIZER)
     with deployment.locked_disk() as disk:
-        await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health, SYNTHESIZER)
+        if create:
+            await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health, SYNTHESIZER)
         mark = await patiently(lambda: deployment.fingerprint(log), health, SYNTHESIZER)
         synthesizer = Synthesizer(study, mark, SynthesizerPorts(log, disk, deployment.entropy(), clock), health)
         synthesizer.started = started
@@ -76,6 +81,23 @@ async def _registered(register: Callable[[Log], Awaitable[None]], log: Log, heal
         raise
 
 
+async def _check_topics(deployment: Deployment, log: Log, role: Role) -> None:
+    """Check the topics of a role before it changes anything, its state folder included.
+
+    Raises Refused (exit 3) if topics are missing though the study has begun, as its ledger or its state folder shows: then
+    records are lost. Before that, missing topics are NotSetUp (exit 2).
+    """
+    try:
+        await check_topics(log, deployment.study, role)
+    except NotSetUp as problem:
+        if await has_begun(deployment, log) or deployment.disk().holds_state():
+            raise Refused(
+                f"topic {', '.join(problem.topics)}: is gone though the study has begun; restore it with its records, or "
+                "use the broker on which the study began"
+            ) from None
+        raise
+
+
 async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: Health) -> None:
     """Not before the synthesizer has started: a refused start changes nothing, and cuts cannot be taken back."""
     await synthesizer.started.wait()
@@ -87,13 +109,12 @@ async def gather(deployment: Deployment, log: Log, health: Health, pinned: Seque
 
     By then their last checkpoints are written or given up: whoever purges the study finds all that was kept of it here.
     """
-    study = deployment.study
     health.begin_gathering()
     if await patiently(lambda: is_over(deployment, log, draws=False), health, GATHERERS):
         health.end_gathering()
         return await _follow_ledger(deployment, log, health)
+    await patiently(lambda: _check_topics(deployment, log, Role.GATHERER), health, GATHERERS)
     with deployment.gathering_disk() as disk:
-        await patiently(lambda: set_up_topics(log, study, Role.GATHERER), health, GATHERERS)
         try:
             await _gather_in(disk, deployment, log, health, pinned)
         finally:

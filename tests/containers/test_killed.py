@@ -17,6 +17,7 @@ PEOPLE = 200
 def test_a_container_killed_while_it_publishes_every_period_goes_on_with_what_it_drew(new_study: NewStudy) -> None:
     study = new_study(horizon=2, people=PEOPLE)
     place = study.place
+    place.do("init")
     study.role("gather")
     place.do("send", place.write_panel(random_symbols("01", PEOPLE, 2, seed=2)), "--close", "--packed")
     synthesizer = study.standing_still("inside-transaction", "synthesize", state=study.boxes.volume())
@@ -36,6 +37,7 @@ def test_containers_killed_in_the_midst_of_a_period_count_everybody_once(new_stu
     study = new_study(horizon=3, people=PEOPLE)
     place = study.place
     symbols = random_symbols("01", PEOPLE, 3, seed=3)
+    place.do("init")
     gatherers = [study.role("gather", environ={"STREAMPROC_KAFKA_INSTANCE": name}) for name in ("one", "two")]
     roles = [*gatherers, study.role("synthesize")]
     place.do("send", place.write_panel(symbols), "--period", 1)

@@ -15,6 +15,7 @@ def test_a_lost_volume_is_restored_from_the_topics_and_the_study_goes_on(new_stu
     study = new_study(horizon=3)
     place = study.place
     panel = place.write_panel(random_symbols("01", 200, 3, seed=4))
+    place.do("init")
     study.role("gather")
     first = study.role("synthesize")
     place.do("send", panel, "--through", 2, "--close")

@@ -40,6 +40,7 @@ def prometheus(shared_place: NewPlace, tmp_path_factory: pytest.TempPathFactory)
     token.write_text("a-token-for-this-test\n")
     place = shared_place("embedded", schedule=SCHEDULE)
     environ = {"STREAMPROC_OPERATOR_TOKEN_FILE": str(token)}
+    place.do("init")
     synthesizer = place.start("synthesize", *Listeners.ARGUMENTS, environ=environ)
     gatherer = place.start("gather", *Listeners.ARGUMENTS[2:], environ=environ)
     targets = {

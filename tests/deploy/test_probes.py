@@ -42,6 +42,7 @@ def until(addresses: list[str], code: int) -> None:
 def test_readiness_follows_the_broker_and_liveness_does_not(tmp_path: Path, programs: Programs, broker: KafkaBroker) -> None:
     place = Place(tmp_path, broker.url, Recipe("probed"), programs)
     place.write_study()
+    place.do("init")
     arguments = Listeners.ARGUMENTS[2:]
     roles = [place.start(role, "--state", tmp_path / role, *arguments) for role in ("synthesize", "gather")]
     operators = [role.says("listening").rpartition("address=")[2] for role in roles]

@@ -83,6 +83,7 @@ def test_a_study_that_is_over_is_still_shown(new_place: NewPlace) -> None:
 def test_what_is_shown_of_a_partition_ends_when_another_process_gathers_it(new_place: NewPlace) -> None:
     place = new_place("embedded", partitions=2)
     panel = place.write_panel(random_symbols("01", 200, 4, seed=5))
+    place.do("init")
     place.start("synthesize")
     first = place.start("gather", *Listeners.ARGUMENTS)
     operator = Listeners(first).operator

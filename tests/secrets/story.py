@@ -92,6 +92,7 @@ class Story:
         self._command("send bytes", "send", path, code=2)
 
     def _first_period(self) -> None:
+        self._command("init with topics", "init")
         gatherer = self._start("gatherer, plain", "gather", "--debug", *LISTEN)
         synthesizer = self._start("synthesizer, JSON", "synthesize", "--debug", "--log-json", "--seed", SEED, *LISTEN)
         for program in (gatherer, synthesizer):

@@ -106,6 +106,9 @@ def test_roles_survive_brokers_that_are_killed_and_restarted(new_place: NewPlace
     place = new_place("embedded", horizon=3)
     at = ("--broker", broker.url)
     panel = place.write_panel(random_symbols("01", 200, 3, seed=18))
+    broker.start()
+    place.do("init", *at)
+    broker.kill()
     roles = [place.start(role, *at) for role in ("gather", "synthesize")]
     try:
         for role in roles:
@@ -129,6 +132,7 @@ def test_roles_survive_brokers_that_are_killed_and_restarted(new_place: NewPlace
 def test_sigterm_is_a_clean_end_and_the_study_goes_on_afterwards(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker, horizon=2)
     panel = place.write_panel(random_symbols("01", 200, 2, seed=19))
+    place.do("init")
     roles = [place.start(role, "--log-json") for role in ("gather", "synthesize")]
     place.do("send", panel, "--period", 1, "--close")
     roles[1].says("period released")
@@ -166,6 +170,18 @@ def test_whenever_a_role_is_stopped_it_ends_cleanly_and_nothing_is_drawn_twice(n
         assert "streamproc: " not in ended.complaint
     place.start("run", "--until-done").done()
     check_seen_once(place)
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_role_started_before_init_ends_with_2_and_creates_no_topic(new_place: NewPlace, broker: str) -> None:
+    place = new_place(broker)
+    for role in ("gather", "synthesize"):
+        ended = place.start(role, "--stay").end()
+        assert ended.code == 2, ended.complaint
+        assert f"study {place.recipe.name}: there is no topic " in ended.complaint.splitlines()[-1]
+        assert "`streamproc init`" in ended.complaint.splitlines()[-1]
+    assert place.all_topics() == set()
+    assert not place.state.exists()
 
 
 def create(place: Place, topic: str, settings: TopicSettings) -> None:

@@ -59,6 +59,7 @@ def _run(place: Place, drill: str, names: Mapping[str, Path]) -> int:
 def started(place: Place) -> tuple[Path, Program, Program]:
     """A study of four periods, two of which are released: its panel, gatherer and synthesizer."""
     panel = place.write_panel(random_symbols("01", place.recipe.people, place.recipe.horizon, seed=3))
+    place.do("init")
     gatherer = place.start("gather", "--state", place.folder / "gatherer")
     synthesizer = place.start("synthesize")
     place.do("send", panel, "--through", 2, "--close")

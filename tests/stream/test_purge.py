@@ -68,6 +68,7 @@ def test_after_the_last_period_the_private_goes_and_the_released_stays_and_verif
 @pytest.mark.parametrize("broker", BROKERS)
 def test_processes_that_stayed_up_after_the_last_period_do_not_mind(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker, horizon=2)
+    place.do("init")
     roles, other = place.start("run", "--public", "127.0.0.1:0"), place.start("gather", "--stay")
     place.do("send", place.write_panel(random_symbols("01", PEOPLE, 2, seed=6)), "--close")
     address = roles.says("listening").rpartition("address=")[2]

@@ -86,6 +86,7 @@ def test_a_lost_draw_that_was_announced_is_paid_for_twice_or_not_made_again(
     new_place: NewPlace, broker: str, period: int
 ) -> None:
     place = new_place(broker, horizon=3)
+    place.do("init")
     gatherer = place.start("gather", "--state", place.folder / "gatherer")
     place.do("send", panel_of(place), "--close")
     assert place.start_altered(f"after-announce@{period}", "synthesize").end().code == DEAD
@@ -113,6 +114,7 @@ def test_a_lost_draw_that_was_announced_is_paid_for_twice_or_not_made_again(
 def test_two_synthesizers_with_copies_of_one_state_folder_publish_one_draw(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker, horizon=4)
     panel = panel_of(place)
+    place.do("init")
     place.start("gather")
     place.do("send", panel, "--through", 3, "--close")
     assert place.start_altered("after-persist@2", "synthesize").end().code == DEAD
@@ -134,6 +136,7 @@ def test_two_synthesizers_with_copies_of_one_state_folder_publish_one_draw(new_p
 def test_a_second_synthesizer_fences_the_first(new_place: NewPlace, broker: str) -> None:
     place = new_place(broker)
     panel = panel_of(place)
+    place.do("init")
     gatherer, first = place.start("gather"), place.start("synthesize")
     place.do("send", panel, "--period", 1, "--close")
     first.says("period released period=1")

@@ -1,0 +1,144 @@
+"""`gather` and `synthesize` create no topic: before `init` they end with 2, and with 3 if a study has lost a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from streamproc.errors import InvalidInput, Refused
+from streamproc.ports.control import append_key
+from streamproc.ports.log import Log, NotAllowed
+from streamproc.ports.simulated import Faults
+from streamproc.ports.topic_setup import wanted_settings
+from streamproc.service.deployment import Deployment
+from streamproc.service.health import Health
+from streamproc.service.roles import gather, synthesize
+from tests.actor.runs import STUDY, fed, two_periods
+from tests.service.test_gather import deployment_in
+from tests.world.study_world import StudyWorld
+from tests.world.virtual_time import in_virtual_time
+
+Command = Callable[[Deployment, Log], Awaitable[None]]
+
+
+async def _synthesize(deployment: Deployment, log: Log) -> None:
+    await synthesize(deployment, log, Health(deployment), catch_up=False)
+
+
+async def _gather(deployment: Deployment, log: Log) -> None:
+    await gather(deployment, log, Health(deployment))
+
+
+both_roles = pytest.mark.parametrize("role", [_synthesize, _gather], ids=["synthesize", "gather"])
+
+
+@both_roles
+def test_before_init_a_role_names_the_missing_topics_and_makes_nothing(tmp_path: Path, role: Command) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        deployment, before = deployment_in(tmp_path, world.clock), world.snapshot()
+        with pytest.raises(InvalidInput) as refused:
+            await role(deployment, world.connection("role"))
+        assert refused.value.exit_code == 2
+        said = str(refused.value)
+        assert said.startswith(f"study {STUDY.name}: there is no topic ")
+        assert world.topics.control in said and world.topics.tallies in said
+        assert said.endswith("; check the study's name and the broker, or create the topics with `streamproc init`")
+        assert world.snapshot() == before
+        assert not deployment.state.exists()
+
+    in_virtual_time(story())
+
+
+@both_roles
+def test_a_role_names_only_topics_that_it_uses(tmp_path: Path, role: Command) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        with pytest.raises(InvalidInput) as refused:
+            await role(deployment_in(tmp_path, world.clock), world.connection("role"))
+        assert (world.topics.reports in str(refused.value)) == (role is _gather)
+        assert (world.topics.synthetic(STUDY.releases[0].name) in str(refused.value)) == (role is _synthesize)
+
+    in_virtual_time(story())
+
+
+@both_roles
+def test_an_init_that_did_not_finish_is_to_be_run_again(tmp_path: Path, role: Command) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        for topic, settings in wanted_settings(STUDY, brokers=1).items():
+            await world.log.create_topic(topic, settings)
+        deployment = deployment_in(tmp_path, world.clock)
+        with pytest.raises(InvalidInput, match=f"topic {world.topics.control}: holds no key, .*; run it again"):
+            await role(deployment, world.connection("role"))
+        await append_key(world.log, STUDY)
+        await fed(world, synthesize(deployment, world.connection("synthesizer"), Health(deployment), catch_up=False))
+
+    in_virtual_time(story())
+
+
+@pytest.mark.parametrize("lost", ["reports", "tallies", "rejects"])
+def test_a_gatherer_refuses_a_study_that_has_begun_and_lost_a_topic(tmp_path: Path, lost: str) -> None:
+    async def story() -> None:
+        world = (await two_periods()).world
+        topic = getattr(world.topics, lost)
+        await world.log.delete_topic(topic)
+        deployment, before = deployment_in(tmp_path, world.clock), world.snapshot()
+        with pytest.raises(Refused, match=f"topic {topic}: is gone though the study has begun; restore it"):
+            await _gather(deployment, world.connection("role"))
+        assert world.snapshot() == before
+        assert not deployment.state.exists()
+
+    in_virtual_time(story())
+
+
+@both_roles
+def test_a_state_folder_tells_that_the_study_has_begun_somewhere_else(tmp_path: Path, role: Command) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        deployment = deployment_in(tmp_path, world.clock)
+        deployment.disk().write("synthesizer.state", b"of the lost study")
+        with pytest.raises(Refused, match="or use the broker on which the study began"):
+            await role(deployment, world.connection("role"))
+        assert not await world.log.topics()
+
+    in_virtual_time(story())
+
+
+@dataclass
+class Denied(Faults):
+    """What Kafka says to a user without rights, whether the topic exists or not."""
+
+    topic: str
+    asked: list[str] = field(default_factory=list)
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if topic == self.topic:
+            self.asked.append(call)
+            raise NotAllowed(f"topic {topic}: the broker does not allow it")
+
+
+def test_a_topic_that_may_not_be_seen_is_denied_and_not_called_missing(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        denied = Denied(world.topics.tallies)
+        with pytest.raises(NotAllowed, match=f"topic {world.topics.tallies}: .*must not be seen") as refused:
+            await _gather(deployment_in(tmp_path, world.clock), world.connection("role", denied))
+        assert refused.value.exit_code == 5
+        assert denied.asked == ["start_offset"]
+
+    in_virtual_time(story())
+
+
+def test_the_synthesizer_of_run_creates_the_topics(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        deployment = deployment_in(tmp_path, world.clock)
+        work = synthesize(deployment, world.connection("run"), Health(deployment), catch_up=False, create=True)
+        await fed(world, work)
+        assert set(await world.log.topics()) == set(wanted_settings(STUDY, brokers=1))
+
+    in_virtual_time(story())

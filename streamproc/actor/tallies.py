@@ -105,6 +105,10 @@ class TallyInbox:
         }
         return StudyTally(period, sum(tally.people for tally in tallies.values()), counts)
 
+    def missing(self, period: Period) -> list[int]:
+        """The partitions of which no tally of this period was read; the period must not be forgotten."""
+        return [each for each in range(self._study.broker.partitions) if each not in self._waiting.get(period, {})]
+
     def _take(self, tally: Tally) -> None:
         if tally.partition >= self._study.broker.partitions:
             raise Refused(f"a tally of partition {tally.partition}, but the study has {self._study.broker.partitions}")

@@ -171,7 +171,7 @@ def synthesize(deployment: Deployment, serving: Serving, *, again: bool, catch_u
 @on_deployment
 @timeout_option("Seconds before giving up on closing it, or on a broker that is away; --wait goes on until the release.")
 @click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
-@click.option("--wait", is_flag=True, help="Return when it is released, however long that takes.")
+@click.option("--wait", is_flag=True, help="Return when it is released, however long that takes; show what it waits for.")
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     """Close a period.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import click
 
 from streamproc.cli.deployed import run_once
 from streamproc.cli.options import check_period
+from streamproc.cli.progress import showing_stages
 from streamproc.privacy.quantities import Period
 from streamproc.service.closing import Closing, close_by_word, until_released
 from streamproc.service.deployment import Deployment
@@ -21,9 +21,8 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     say_closed(period, run_once(deployment, close_by_word(deployment, Period(period), created=say_created)))
     say_planned(period, deployment)
     if wait:
-        hint = f"period {period} is closed but not released yet: is a synthesizer running?"
-        late = functools.partial(click.echo, hint, err=True)
-        run_once(deployment, until_released(deployment, Period(period), late=late), waits=True)
+        with showing_stages(period) as show:
+            run_once(deployment, until_released(deployment, Period(period), show=show), waits=True)
         click.echo(f"period {period} released")
 
 

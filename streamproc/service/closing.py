@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum, auto
@@ -16,6 +15,10 @@ from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
 from streamproc.service.patience import Patience
 from streamproc.service.public import PublicStudy
+from streamproc.service.release_stages import LedgerProgress, Stage, show_stages
+
+SOON = 2.0
+"""Seconds of waiting for a release before it is said what it waits for."""
 
 
 class Closing(Enum):
@@ -68,25 +71,43 @@ async def closed_so_far(deployment: Deployment, log: Log) -> Period:
         return Period(0)
 
 
-async def until_released(deployment: Deployment, period: Period, *, late: Callable[[], None]) -> None:
-    """Waits, also for a broker that is restarted meanwhile, and calls `late` after the time a command may usually take."""
-    now, waiting = asyncio.get_running_loop().time, Patience(deployment.timeout)
-    hint = now() + deployment.timeout
-    async with deployment.connect() as log:
-        while True:
-            public = PublicStudy(log, deployment.study)
+async def until_released(deployment: Deployment, period: Period, *, show: Callable[[Stage], None]) -> None:
+    """Wait until a period is released, also while the broker is restarted.
+
+    From `SOON` seconds on, `show` is called again and again with what the release waits for.
+    """
+    ledger = LedgerProgress()
+
+    async def show_soon(log: Log) -> None:
+        await asyncio.sleep(SOON)
+        await show_stages(log, deployment.study, ledger, show)
+
+    async with deployment.connect() as log, asyncio.TaskGroup() as group:
+        showing, waiting = group.create_task(show_soon(log)), Patience(deployment.timeout)
+        while ledger.released < period:
             try:
-                while public.period < period:
-                    await public.poll_ledger(timeout=0.5)
-                    waiting.answered()
-                    if now() > hint:
-                        hint = math.inf
-                        late()
-                return
+                await _follow_ledger(deployment, log, period, ledger, waiting)
             except LogUnavailable as away:
+                ledger.answers = False
                 await waiting.wait(away)
-            finally:
-                await public.close()
+        showing.cancel()
+
+
+async def _follow_ledger(
+    deployment: Deployment, log: Log, period: Period, ledger: LedgerProgress, waiting: Patience
+) -> None:
+    """Keep `ledger` up to date until it has the period."""
+    public = PublicStudy(log, deployment.study)
+    try:
+        await public.catch_up_ledger()
+        while True:
+            waiting.answered()
+            ledger.begun, ledger.released, ledger.answers = public.ledger is not None, public.period, True
+            if public.period >= period:
+                return
+            await public.poll_ledger(timeout=0.5)
+    finally:
+        await public.close()
 
 
 @asynccontextmanager

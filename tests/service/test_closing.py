@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 
+from streamproc.cli.progress import showing_stages
 from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.log import Log, NotAllowed
+from streamproc.ports.log import Log, LogUnavailable, NotAllowed
 from streamproc.ports.simulated import Faults
 from streamproc.privacy.quantities import Period
+from streamproc.replay import tallies_of
 from streamproc.service.closing import Closing, close_by_word, closed_so_far, until_released
 from streamproc.service.deployment import Deployment
+from streamproc.service.release_stages import Awaited, Stage
 from streamproc.service.reporter import Reporter
+from streamproc.wire.tallies import Tally
 from streamproc.wire.topics import Topics
-from tests.actor.runs import STUDY, begun, fed
+from tests.actor.runs import HISTORIES, STUDY, begun, fed
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
@@ -103,17 +107,146 @@ def test_who_may_not_read_the_cuts_takes_every_period_for_open() -> None:
     in_a_study(story)
 
 
-def test_a_release_that_is_late_is_said_once_and_still_waited_for() -> None:
-    said: list[float] = []
+async def stages_of(steward: Steward, meanwhile: Coroutine[Any, Any, None]) -> list[str]:
+    """What somebody who waits for period 1 is shown, each stage once, while this happens."""
+    shown: list[str] = []
 
+    def show(stage: Stage) -> None:
+        if shown[-1:] != [str(stage)]:
+            shown.append(str(stage))
+
+    waiting = asyncio.create_task(until_released(steward, Period(1), show=show))
+    await meanwhile
+    await asyncio.wait_for(waiting, timeout=60)
+    return shown
+
+
+async def send_tally(world: StudyWorld, partition: int) -> None:
+    """Of period 1."""
+    part = HISTORIES[partition :: STUDY.broker.partitions]
+    await world.send_tally(Tally(partition, Period(1), len(part), tallies_of(STUDY, part)[0]))
+
+
+@dataclass
+class SlowCommits(Faults):
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if call == "commit":
+            await asyncio.sleep(10)
+
+
+def test_a_wait_for_a_release_shows_each_stage_of_it() -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
-        now = asyncio.get_running_loop().time
-        waiting = asyncio.create_task(until_released(steward, Period(1), late=lambda: said.append(now())))
-        await asyncio.sleep(60)
-        assert not waiting.done()
-        await fed(world, world.synthesizer().run())
-        await asyncio.wait_for(waiting, timeout=10)
+        async def meanwhile() -> None:
+            await asyncio.sleep(5)
+            log = world.connection("synthesizer", SlowCommits())
+            synthesizing = asyncio.create_task(world.synthesizer(log=log).run())
+            await asyncio.sleep(20)
+            for partition in (1, 0):
+                await send_tally(world, partition)
+                await asyncio.sleep(5)
+            while world.ledger().period < 1:
+                await asyncio.sleep(1)
+            synthesizing.cancel()
+
+        assert await stages_of(steward, meanwhile()) == [
+            "waiting for a synthesizer to begin the study",
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for gatherers to tally period 1 of partition 0",
+            "every partition is tallied; waiting for the synthesizer to release period 1",
+        ]
 
     in_a_study(story)
-    assert len(said) == 1
-    assert 10 < said[0] < 12
+
+
+def test_a_release_that_comes_soon_is_waited_for_without_a_word() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        assert await stages_of(steward, fed(world, world.synthesizer().run())) == []
+
+    in_a_study(story)
+
+
+@dataclass(frozen=True)
+class Faulty(Steward):
+    """The same over a connection with faults."""
+
+    faults: Faults = field(kw_only=True)
+
+    def connect(self) -> Log:
+        return self.world.connection("steward", self.faults)
+
+
+def faulty(steward: Steward, faults: Faults) -> Faulty:
+    return Faulty(STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, world=steward.world, faults=faults)
+
+
+class TalliesDenied(Faults):
+    """A steward may know where the topic begins and ends, but not what it holds."""
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if topic is not None and topic.endswith(".tallies") and call == "read":
+            raise NotAllowed("not for a steward")
+
+
+def test_a_steward_without_the_right_to_read_tallies_is_told_no_partition() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            synthesizing = asyncio.create_task(world.synthesizer().run())
+            for partition in (0, 1):
+                await asyncio.sleep(10)
+                await send_tally(world, partition)
+            await asyncio.sleep(10)
+            synthesizing.cancel()
+
+        assert await stages_of(faulty(steward, TalliesDenied()), meanwhile()) == [
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for the gatherers and the synthesizer to release period 1",
+        ]
+
+    in_a_study(story)
+
+
+@dataclass
+class Away(Faults):
+    """The broker does not answer from one time of the event loop to another."""
+
+    first: float
+    last: float
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if self.first <= asyncio.get_running_loop().time() < self.last:
+            raise LogUnavailable("nobody is there")
+
+
+def test_a_broker_that_is_away_for_a_while_is_shown_and_waited_for() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            await asyncio.sleep(20)
+            await fed(world, world.synthesizer().run())
+
+        now = asyncio.get_running_loop().time()
+        beginning = "waiting for a synthesizer to begin the study"
+        shown = await stages_of(faulty(steward, Away(now + 5, now + 10)), meanwhile())
+        assert shown == [beginning, "waiting for the broker, which does not answer", beginning]
+
+    in_a_study(story)
+
+
+def test_many_missing_partitions_are_not_all_named() -> None:
+    stage = Stage(Awaited.TALLIES, Period(3), range(100))
+
+    assert str(stage) == "waiting for gatherers to tally period 3 of partitions 0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
+
+
+def test_lines_about_one_stage_are_paced(capsys: pytest.CaptureFixture[str]) -> None:
+    async def story() -> None:
+        with showing_stages(3) as show:
+            for missing in range(25, 0, -1):
+                show(Stage(Awaited.TALLIES, Period(3), [missing]))
+                await asyncio.sleep(1)
+            show(Stage(Awaited.SYNTHESIZER, Period(3)))
+            show(Stage(Awaited.SYNTHESIZER, Period(3)))
+
+    in_virtual_time(story())
+    *paced, last = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(" of ")[2] for line in paced] == ["partition 25", "partition 15", "partition 5"]
+    assert last == "period 3 is closed; every partition is tallied; waiting for the synthesizer to release period 3"

@@ -1,0 +1,139 @@
+"""What the release of a closed period waits for, as far as the caller may know it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from streamproc.actor.tallies import TallyInbox
+from streamproc.errors import Refused
+from streamproc.ports.log import Log, LogUnavailable, NoSuchTopic, NotAllowed
+from streamproc.privacy.quantities import Period
+from streamproc.study import Study
+
+INTERVAL = 0.5
+"""Seconds between two looks at the tallies."""
+
+PARTITIONS_SHOWN = 8
+
+
+class Awaited(Enum):
+    """What must happen next."""
+
+    STUDY = auto()
+    """The synthesizer begins the study."""
+    TALLIES = auto()
+    """Gatherers send the tallies of some partitions."""
+    SYNTHESIZER = auto()
+    """The synthesizer releases a period of which every partition is tallied."""
+    RELEASE = auto()
+    """Either of the last two: the caller may not read the tallies."""
+    BROKER = auto()
+    """The broker answers."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is awaited, and of which period, the first that is not released.
+
+    It says which partitions have no tally yet, and nothing of what a tally holds.
+    """
+
+    awaited: Awaited
+    period: Period
+    partitions: Sequence[int] = ()
+
+    def __str__(self) -> str:
+        match self.awaited:
+            case Awaited.STUDY:
+                return "waiting for a synthesizer to begin the study"
+            case Awaited.TALLIES:
+                return f"waiting for gatherers to tally period {self.period} of {_partitions(self.partitions)}"
+            case Awaited.SYNTHESIZER:
+                return f"every partition is tallied; waiting for the synthesizer to release period {self.period}"
+            case Awaited.RELEASE:
+                return f"waiting for the gatherers and the synthesizer to release period {self.period}"
+            case Awaited.BROKER:
+                return "waiting for the broker, which does not answer"
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:PARTITIONS_SHOWN]))
+    more = f" and {len(numbers) - PARTITIONS_SHOWN} more" if len(numbers) > PARTITIONS_SHOWN else ""
+    return f"partition{'' if len(numbers) == 1 else 's'} {shown}{more}"
+
+
+@dataclass
+class LedgerProgress:
+    """How far the ledger is, as the reader of it last saw."""
+
+    begun: bool = False
+    """Whether the ledger holds the study's record."""
+    released: Period = Period(0)
+    answers: bool = True
+    """False while the broker does not answer."""
+
+
+async def show_stages(log: Log, study: Study, ledger: LedgerProgress, show: Callable[[Stage], None]) -> None:
+    """Call `show` with the stage of the release every `INTERVAL` seconds. The caller keeps `ledger` up to date.
+
+    Does not end by itself. Tallies that are denied, or that make no sense, are not read again: the synthesizer reports what
+    is wrong with them.
+    """
+    tallies = _Tallies(log, study)
+    try:
+        while True:
+            show(await _stage(ledger, tallies))
+            await asyncio.sleep(INTERVAL)
+    finally:
+        await tallies.close()
+
+
+async def _stage(ledger: LedgerProgress, tallies: _Tallies) -> Stage:
+    period = Period(ledger.released + 1)
+    if not ledger.answers:
+        return Stage(Awaited.BROKER, period)
+    if not ledger.begun:
+        return Stage(Awaited.STUDY, period)
+    try:
+        missing = await tallies.missing(period)
+    except LogUnavailable:
+        await tallies.close()
+        return Stage(Awaited.BROKER, period)
+    if missing is None:
+        return Stage(Awaited.RELEASE, period)
+    return Stage(Awaited.TALLIES, period, missing) if missing else Stage(Awaited.SYNTHESIZER, period)
+
+
+class _Tallies:
+    """The tallies topic, for a caller who may not be allowed to read it."""
+
+    def __init__(self, log: Log, study: Study) -> None:
+        self._log = log
+        self._study = study
+        self._inbox: TallyInbox | None = None
+        self._readable = True
+
+    async def missing(self, period: Period) -> Sequence[int] | None:
+        """The partitions without a tally of this period; None if the tallies cannot be read."""
+        if not self._readable:
+            return None
+        try:
+            if self._inbox is None:
+                self._inbox = await TallyInbox.open(self._log, self._study)
+            end = await self._log.stable_offset(self._inbox.topic, 0)
+            while self._inbox.position < end:
+                self._inbox.forget(Period(period - 1))
+                await self._inbox.poll(timeout=INTERVAL)
+            return self._inbox.missing(period)
+        except (NotAllowed, NoSuchTopic, Refused):
+            self._readable = False
+            return None
+
+    async def close(self) -> None:
+        """Stop reading; the next call begins again."""
+        if self._inbox is not None:
+            await self._inbox.close()
+            self._inbox = None

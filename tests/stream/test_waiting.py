@@ -1,0 +1,50 @@
+"""`close --wait` says what it waits for: line by line to a file, with a spinner to a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+from tests.stream.conftest import NewPlace
+from tests.stream.places import Place, random_symbols
+
+
+def reported(place: Place) -> None:
+    place.do("send", place.write_panel(random_symbols("01", 200, 4, seed=8)), "--period", 1)
+
+
+def test_without_roles_each_stage_is_a_line(new_place: NewPlace) -> None:
+    place = new_place("embedded")
+    reported(place)
+    closing = place.start("close", "--period", 1, "--wait")
+    closing.says("period 1 is closed; waiting for a synthesizer to begin the study")
+    place.start("synthesize", "--state", place.folder / "synthesizer")
+    closing.says("period 1 is closed; waiting for gatherers to tally period 1 of partitions 0, 1, 2, 3")
+    place.start("gather", "--state", place.folder / "gatherer")
+
+    ended = closing.done()
+
+    assert ended.out == "period 1 closed\nperiod 1 released\n"
+    assert all(line.startswith("period 1 is closed; ") for line in ended.complaint.splitlines())
+
+
+def test_on_a_terminal_a_spinner_says_it(new_place: NewPlace) -> None:
+    place = new_place("embedded")
+    reported(place)
+    terminal, inside = pty.openpty()
+    command = [sys.executable, "-m", "streamproc", "close", str(place.file), "--period", "1", "--wait"]
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inside, env=environ) as closing:
+        os.close(inside)
+        shown = b""
+        while b"waiting for a synthesizer to begin the study" not in shown:
+            shown += os.read(terminal, 10_000)
+        closing.send_signal(signal.SIGINT)
+        assert closing.wait(60) == 130
+    os.close(terminal)
+    frames = [frame.decode() for frame in shown.split(b"\r")]
+    assert any("period 1 is closed; waiting for its release" in frame for frame in frames)
+    assert len(frames) > 5, "it does not move"

@@ -78,3 +78,21 @@ def test_a_synthesizer_with_a_schedule_closes_periods_with_the_printed_rights(
         for right in more:
             guarded_broker.acls("--remove", "--force", *right.arguments)
     study.do(ANALYST, "verify")
+
+
+def test_a_steward_waits_for_a_release_without_the_right_to_read_tallies(new_study: NewStudy) -> None:
+    study = new_study()
+    study.do(STEWARD, "init")
+    study.do(REPORTER, "send", study.place.write_panel(random_symbols("01", 40, 2, seed=5)), "--period", 1)
+    closing = study.start(STEWARD, "close", "--period", 1, "--wait")
+    closing.says("waiting for a synthesizer to begin the study")
+    synthesizer = study.start(SYNTHESIZER, "synthesize")
+    closing.says("waiting for gatherers to tally period 1 of partitions")
+    assert synthesizer.stop().code == 0
+    gatherer = study.start(GATHERER, "gather")
+
+    closing.says("waiting for the gatherers and the synthesizer to release period 1")
+
+    synthesizer = study.start(SYNTHESIZER, "synthesize")
+    assert closing.done().out == "period 1 closed\nperiod 1 released\n"
+    assert (gatherer.stop().code, synthesizer.stop().code) == (0, 0)

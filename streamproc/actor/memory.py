@@ -75,12 +75,6 @@ def split_measured(counter: Counter, flat: IntArray, period: Period) -> tuple[In
     return tuple(np.split(flat, np.cumsum(lengths)[:-1]))
 
 
-def split_fresh(counter: Counter, flat: IntArray, period: Period) -> tuple[IntArray, ...]:
-    """The rows measured at `period` by each stream that has begun, `b = 1..period`, from all of them in that order."""
-    slices = [counter.rows_at(period - b + 1) for b in range(1, period + 1)]
-    return tuple(np.split(flat, np.cumsum([part.stop - part.start for part in slices])[:-1]))
-
-
 def _window_from_columns(contract: WindowContract, columns: Sequence[Column], period: Period) -> WindowState:
     mechanism = contract.mechanism
     if period < mechanism.k:

@@ -242,7 +242,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
 @timeout_option(AS_LONG_AS_IT_TAKES)
 @json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
-    """Walk the ledger's chain and recompute every digest."""
+    """Walk the ledger's chain; recompute every digest and the spending."""
     from streamproc.cli.public import verify
 
     verify(deployment, as_json=as_json)

@@ -207,7 +207,7 @@ def people_of(public: PublicStudy) -> int | None:
 
 
 def verify(deployment: Deployment, *, as_json: bool) -> None:
-    """Verify everything that was released, and say so."""
+    """Walk the ledger's chain; recompute every digest and the spending."""
     study = deployment.study
     try:
         public = run_once(deployment, read_public(deployment), waits=True)

@@ -27,6 +27,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     public = run_once(deployment, read_public(deployment), waits=True)
     say_if_not_begun(deployment, public)
     # All before the first is written: what does not verify leaves no part of it behind.
+    public.check_complete()
     panels = {release.name: public.panel(release.name) for release in deployment.study.releases}
     results_folder(folder, list(panels), ())
     for name, panel in panels.items():

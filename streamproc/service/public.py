@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from streamproc.actor.memory import split_fresh
-from streamproc.errors import InvalidInput, VerificationFailed
+from streamproc.errors import InvalidInput, StudyError, VerificationFailed
 from streamproc.panel import Panel
 from streamproc.ports.log import NoSuchTopic, Offset, Reader
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.quantities import Period
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
-from streamproc.synth.contract import Contract, WindowContract, contract_to_dict, stated_contracts
+from streamproc.synth.contract import Contract, contract_to_dict, stated_contracts
+from streamproc.synth.measured import measurements_of
+from streamproc.wire.audit import ReleaseAudit, check_due_columns, check_same_people
 from streamproc.wire.chain import LedgerWalker, VerifiedLedger
 from streamproc.wire.columns import ColumnAssembler, ReleasedColumn, decode_synthetic
 from streamproc.wire.contracts import ContractRecord
@@ -132,6 +133,8 @@ class PublicStudy:
         self._walker = LedgerWalker()
         self.ledger: VerifiedLedger | None = None
         """The ledger so far, its chain checked; None before the study began."""
+        self._checked: VerifiedLedger | None = None
+        """The one that was last compared with the releases of the study."""
         self._releases = {r.name: FollowedRelease(Followed(log, topics.synthetic(r.name))) for r in study.releases}
 
     async def poll(self, *, timeout: float) -> None:
@@ -139,6 +142,9 @@ class PublicStudy:
         await self.poll_ledger(timeout=timeout)
         if self.ledger is not None:
             self._check_study(self.ledger.study)
+            if self.ledger is not self._checked:
+                check_due_columns(self.study.releases, self.ledger)
+                self._checked = self.ledger
         for release in self._releases.values():
             await release.poll(timeout=0.0)
 
@@ -225,13 +231,15 @@ class PublicStudy:
         return Panel(contract, tuple(column.symbols for column in columns), measurements)
 
     def check_complete(self) -> None:
-        """Every column the ledger promises must be there, under the contract that the study implies, and nothing else."""
+        """Everything the ledger promises is there, is what the study implies, and costs what the ledger says.
+
+        Every column must be in its topic, under the contract that the study implies, and nothing else; and `ReleaseAudit`
+        must find the spending and the counts that it recomputes. Raises VerificationFailed.
+        """
         for name, release in self._releases.items():
             promised, found = self._promised(name), release.taken + len(self.columns(name))
             if found < promised:
                 raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
-            if release.contract is not None:
-                self._check_contract(release.contract)
         over = self.ledger is not None and self.period == self.study.horizon and self.ledger.intents
         if over or self._walker.has_begun:
             raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
@@ -239,13 +247,36 @@ class PublicStudy:
         if surplus is not None:
             known = self._promised(surplus)
             raise VerificationFailed(f"release {surplus}: its topic holds more than the {known} columns of the ledger")
+        for name in self._releases:
+            self._audit(name)
+
+    def _audit(self, name: str) -> None:
+        ledger, audit = self.ledger, self.new_audit(name)
+        if ledger is not None and audit is not None:
+            audit.check_spending(ledger)
+            for column in self.columns(name):
+                audit.add_column(column.symbols, ledger)
+
+    def new_audit(self, name: str) -> ReleaseAudit | None:
+        """An audit of a release from its first period on; None before its contract came, which is checked first."""
+        record = self._releases[name].contract
+        if record is None:
+            return None
+        self._check_contract(record)
+        return ReleaseAudit(record)
 
     def _check_contract(self, record: ContractRecord) -> None:
         found, insecure = record.contract, self.ledger is not None and self.ledger.study.insecure
-        implied = stated_contracts(self.study, found.n, insecure=insecure)[found.name]
+        try:
+            implied = stated_contracts(self.study, found.n, insecure=insecure)[found.name]
+        except StudyError:
+            raise VerificationFailed(
+                f"release {found.name}: the study cannot have as many people as its contract states"
+            ) from None
         # Another machine's arithmetic may differ in the last place of what is no whole number.
         if not _nearly_equal(contract_to_dict(found), contract_to_dict(implied)):
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
+        check_same_people({name: r.contract for name, r in self._releases.items() if r.contract is not None})
 
     def _promised(self, name: str) -> int:
         return len(self.ledger.column_digests(name)) if self.ledger else 0
@@ -261,13 +292,6 @@ class PublicStudy:
             if release.whole > self._promised(name) or (release.assembler and release.assembler.has_begun):
                 return name
         return None
-
-
-def measurements_of(contract: Contract, flat: IntArray, period: Period) -> Sequence[IntArray]:
-    """A period's measurements in the shape in which synthesis made them."""
-    if isinstance(contract, WindowContract):
-        return (flat,) if len(flat) else ()
-    return split_fresh(contract.mechanism.counter, flat, period)
 
 
 def _nearly_equal(one: Any, other: Any) -> bool:

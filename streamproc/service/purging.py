@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ async def _check_over(deployment: Deployment, log: Log) -> None:
             f"study {study.name}: {public.period} of {study.horizon} periods are released; only a study that is over can "
             "be purged"
         )
-    public.check_complete()
+    await asyncio.to_thread(public.check_complete)
     await check_same(deployment, log, public)
 
 

@@ -13,9 +13,10 @@ from streamproc.ports.disk import FolderDisk
 from streamproc.ports.log import Log, NoSuchTopic
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
-from streamproc.service.public import PublicStudy, measurements_of
+from streamproc.service.public import PublicStudy
 from streamproc.study import Study
 from streamproc.synth.contract import stated_contracts
+from streamproc.synth.measured import measurements_of
 from streamproc.wire.chain import VerifiedLedger
 
 
@@ -83,8 +84,10 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
     public = PublicStudy(log, study)
     try:
         await public.catch_up()
-        public.check_complete()
-        known = stated_contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
+        await asyncio.to_thread(public.check_complete)
+        implied = stated_contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
+        # A published contract states the noise that was drawn: it decides the cost, to the last digit.
+        known = {name: public.contracts().get(name, contract) for name, contract in implied.items()}
         # No further than this ledger goes: a synthesizer elsewhere may have released another period since it was read.
         columns = {
             name: [column.symbols for column in public.columns(name)[: len(ledger.column_digests(name))]] for name in known

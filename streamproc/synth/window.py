@@ -15,7 +15,7 @@ from streamproc.privacy.entropy import Draw
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.privacy.window import WindowMechanism
 from streamproc.synth.clamping import clamp_groups
-from streamproc.synth.contract import WindowContract
+from streamproc.synth.contract import MAX_NUMERATOR, MAX_ROWS, WindowContract
 from streamproc.synth.rounding import round_groups
 from streamproc.synth.rows import Codes, assign_symbols, narrowest, newest, shuffled_rows
 from streamproc.synth.step import Column, Step
@@ -56,12 +56,12 @@ def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw:
     if mechanism.measure == "contrast":
         totals = np.array([contract.expected_rows])
         noisy = draw.gaussian(contrasts(tally[None, :]).ravel(), mechanism.sigma_first)
-        rounded = _from_contrasts(noisy[None, :], totals, rng)
+        numerators, denominator = _from_contrasts(noisy[None, :], totals)
     else:
         noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_first)
         totals = np.maximum(noisy.sum(keepdims=True), 0)
-        rounded = noisy[None, :]
-    counts, clamped = clamp_groups(rounded, totals, rng)
+        numerators, denominator = noisy[None, :], 1
+    counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
     windows = shuffled_rows(counts[0], rng)
     columns = _columns_of(windows, mechanism)
     return WindowState(period, windows, counts[0]), Step(period, columns, (noisy,), counts[0], clamped)
@@ -76,11 +76,11 @@ def _later_step(
     by_overlap = tally.reshape(overlaps, q)
     if mechanism.measure == "contrast":
         noisy = draw.gaussian(contrasts(by_overlap).ravel(), mechanism.sigma_later)
-        rounded = _from_contrasts(noisy.reshape(overlaps, q), totals, rng)
+        numerators, denominator = _from_contrasts(noisy.reshape(overlaps, q), totals)
     else:
         noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_later)
-        rounded = _from_histogram(noisy.reshape(overlaps, q), totals, rng)
-    counts, clamped = clamp_groups(rounded, totals, rng)
+        numerators, denominator = _from_histogram(noisy.reshape(overlaps, q), totals)
+    counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
     groups = newest(state.windows, overlaps)
     symbols = assign_symbols(groups, counts, rng)
     groups *= q
@@ -94,17 +94,38 @@ def contrasts(groups: IntArray) -> IntArray:
     return differences
 
 
-def _from_contrasts(noisy: IntArray, totals: IntArray, rng: np.random.Generator) -> IntArray:
-    """Counts `(total + y_a - mean(y)) / g` in each row, rounded: numerators over `g^2`."""
-    g = noisy.shape[1]
-    numerators = g * (totals[:, None] + noisy) - noisy.sum(axis=1, keepdims=True)
-    return round_groups(numerators, g * g, rng)
+def estimated_counts(contract: WindowContract, noisy: IntArray, before: IntArray | None) -> tuple[IntArray, int]:
+    """The counts that a period's measurements imply, before rounding and clamping: numerators and their denominator.
+
+    A group whose total is kept is a row; the rows in order hold the bins in order. `before` are the counts released one
+    period earlier, None at the first step. Measurements beyond what synthesis can make give exact numerators, as Python's
+    integers.
+    """
+    mechanism = contract.mechanism
+    g = mechanism.q if before is not None else mechanism.bins
+    largest = max(abs(int(noisy.max(initial=0))), abs(int(noisy.min(initial=0))))
+    if g * (MAX_ROWS + 2 * largest) >= 2 * MAX_NUMERATOR:
+        noisy = noisy.astype(object)
+    if before is None:
+        if mechanism.measure == "histogram":
+            return noisy[None, :], 1
+        return _from_contrasts(noisy[None, :], np.array([contract.expected_rows]))
+    overlaps = mechanism.bins // mechanism.q
+    totals = before.reshape(mechanism.q, overlaps).sum(axis=0)
+    by_overlap = noisy.reshape(overlaps, mechanism.q)
+    return (_from_contrasts if mechanism.measure == "contrast" else _from_histogram)(by_overlap, totals)
 
 
-def _from_histogram(noisy: IntArray, totals: IntArray, rng: np.random.Generator) -> IntArray:
-    """Counts `y_a + (total - sum y) / g` in each row, rounded: numerators over `g`."""
+def _from_contrasts(noisy: IntArray, totals: IntArray) -> tuple[IntArray, int]:
+    """Counts `(total + y_a - mean(y)) / g` in each row: numerators over `g^2`."""
     g = noisy.shape[1]
-    return round_groups(g * noisy + totals[:, None] - noisy.sum(axis=1, keepdims=True), g, rng)
+    return g * (totals[:, None] + noisy) - noisy.sum(axis=1, keepdims=True), g * g
+
+
+def _from_histogram(noisy: IntArray, totals: IntArray) -> tuple[IntArray, int]:
+    """Counts `y_a + (total - sum y) / g` in each row: numerators over `g`."""
+    g = noisy.shape[1]
+    return g * noisy + totals[:, None] - noisy.sum(axis=1, keepdims=True), g
 
 
 def _columns_of(windows: Codes, mechanism: WindowMechanism) -> list[Column]:

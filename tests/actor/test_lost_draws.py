@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from streamproc.actor.memory import split_fresh
 from streamproc.actor.restore import restored
 from streamproc.actor.stored import read_stored, settle, write_stored
 from streamproc.actor.tallies import TallyInbox
@@ -14,6 +13,7 @@ from streamproc.errors import Refused
 from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.quantities import IntArray, Period
 from streamproc.synth.contract import Contract, CumulativeContract, stated_contracts
+from streamproc.synth.measured import split_fresh
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.chain import VerifiedLedger
 from tests.actor.runs import HISTORIES, STUDY, begun, doomed, fed

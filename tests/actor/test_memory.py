@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.actor.draft import Draft, Outgoing, draft
-from streamproc.actor.memory import arrays_of, rebuilt, split_fresh, synthesis_of
+from streamproc.actor.memory import arrays_of, rebuilt, synthesis_of
 from streamproc.actor.restore import restored
 from streamproc.actor.stored import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
 from streamproc.actor.tallies import StudyTally
@@ -21,6 +21,7 @@ from streamproc.replay.study import tallies_of
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
 from streamproc.synth.contract import CumulativeContract, contract_to_dict
+from streamproc.synth.measured import split_fresh
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import State, Synthesis
 from streamproc.wire.chain import VerifiedLedger, verify_chain

@@ -209,4 +209,18 @@ FAULTS = (
         "if earlier and not again and restarted:",
         ("cli/test_registry.py",),
     ),
+    Fault(
+        "verification does not count lost draws",
+        "wire/audit.py",
+        "again = (record.period,) * len(record.abandoned)",
+        "again = ()",
+        ("wire/test_audit.py",),
+    ),
+    Fault(
+        "verification lets any count pass for a clamped one",
+        "wire/audit.py",
+        "if impossible or different > clamped:",
+        "if different > clamped:",
+        ("wire/test_audit.py",),
+    ),
 )

@@ -10,10 +10,10 @@ import pytest
 import streamproc
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
+from streamproc.panel.history import History, counting
 from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.quantities import Period
 from streamproc.service.status_page import documents
-from streamproc.service.status_page.history import History, counting
 from streamproc.service.status_page.questions import examples, question
 from streamproc.service.status_page.series import LEVEL, MOST_POINTS, series
 from streamproc.study import Histories, parse_study

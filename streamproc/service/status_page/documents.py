@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from streamproc.panel.history import History
 from streamproc.panel.packing import bits_for
 from streamproc.privacy.quantities import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.ledger_document import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.service.status_page.follower import Shown
-from streamproc.service.status_page.history import History
 from streamproc.service.status_page.questions import examples, labels, question
 from streamproc.service.status_page.series import LEVEL, series
 from streamproc.study import Release, Study, WindowRelease

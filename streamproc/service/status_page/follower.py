@@ -9,10 +9,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from streamproc.errors import InvalidInput, VerificationFailed
+from streamproc.panel.history import History
 from streamproc.ports.log import Log, LogError
 from streamproc.privacy.quantities import Period
 from streamproc.service.logs import event
-from streamproc.service.status_page.history import History
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.service.status_page.reading import Reading
 from streamproc.study import Study

@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from streamproc.errors import InvalidInput, StreamprocError
+from streamproc.panel.history import History
 from streamproc.ports.log import Log
 from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
@@ -24,7 +25,6 @@ from streamproc.service.status_page.answers import (
 from streamproc.service.status_page.crowds import Crowded, Kept, Question, Shared, Turnstile
 from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
 from streamproc.service.status_page.follower import Follower, Shown
-from streamproc.service.status_page.history import History
 from streamproc.service.status_page.live import LiveStreams
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Study

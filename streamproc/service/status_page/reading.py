@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
+from streamproc.panel.history import History
 from streamproc.privacy.quantities import Period
 from streamproc.service.public import PublicStudy
-from streamproc.service.status_page.history import Counting, History, counting
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Study
+from streamproc.wire.audit import ReleaseAudit
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.columns import ReleasedColumn
 
@@ -25,7 +26,7 @@ class Reading:
         self._public = PublicStudy(topics, study)
         self._study = study
         self._threads = threads
-        self._counts: dict[str, Counting] = {}
+        self._audits: dict[str, ReleaseAudit] = {}
 
     @property
     def ledger(self) -> VerifiedLedger | None:
@@ -39,7 +40,7 @@ class Reading:
 
     def histories(self) -> dict[str, History]:
         """Of the releases that have a column."""
-        return {name: counted.history() for name, counted in self._counts.items()}
+        return {name: audit.counting.history() for name, audit in self._audits.items()}
 
     @property
     def is_whole(self) -> bool:
@@ -85,17 +86,25 @@ class Reading:
         before = self.ledger
         await self._public.poll(timeout=timeout)
         taken = {release.name: self._public.take_columns(release.name) for release in self._study.releases}
-        if any(taken.values()):
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._add_up, taken)
-        return self.ledger is not before or any(taken.values())
+        grown = self.ledger is not before
+        if grown or any(taken.values()):
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._check, taken)
+        return grown or any(taken.values())
 
-    def _add_up(self, taken: Mapping[str, Sequence[ReleasedColumn]]) -> None:
-        ledger, contracts = self.ledger, self._public.contracts()
-        assert ledger is not None, "columns are taken only as far as the ledger has them"
+    def _check(self, taken: Mapping[str, Sequence[ReleasedColumn]]) -> None:
+        """Recompute the spending and the counts of what is new, once; `VerificationFailed` says what does not hold."""
+        ledger = self.ledger
+        if ledger is None:
+            return
         for name, columns in taken.items():
+            if columns and name not in self._audits:
+                audit = self._public.new_audit(name)
+                assert audit is not None, "a column comes after its contract"
+                self._audits[name] = audit
             for column in columns:
-                counted = self._counts.setdefault(name, counting(contracts[name]))
-                counted.add(column.symbols, ledger.measurements[name, column.period])
+                self._audits[name].add_column(column.symbols, ledger)
+        for audit in self._audits.values():
+            audit.check_spending(ledger)
 
     async def close(self) -> None:
         """Stop reading."""

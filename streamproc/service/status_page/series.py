@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamproc.panel.accuracy import quantile
+from streamproc.panel.history import History
 from streamproc.privacy.quantities import Period
-from streamproc.service.status_page.history import History
 from streamproc.service.status_page.questions import CountQuestion, Question, WindowQuestion
 
 LEVEL = 0.95

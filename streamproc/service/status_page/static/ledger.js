@@ -30,7 +30,7 @@ export async function showLedger(newest) {
 function serverSays() {
   if (status.problem) return `The server’s own check failed: ${status.problem}.`;
   if (status.head === null) return "There is no ledger yet.";
-  return `The server walked the same chain and finds it whole; its head is ${short(status.head)}…`;
+  return `The server checked the same chain, recomputed the spending and the counts, and found no difference; its head is ${short(status.head)}…`;
 }
 
 function panel() {

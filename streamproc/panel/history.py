@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamproc.privacy.quantities import FloatArray, IntArray, Period
-from streamproc.service.public import measurements_of
 from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
 from streamproc.synth.cumulative import estimates
+from streamproc.synth.measured import measurements_of
 from streamproc.synth.step import Column
 
 
@@ -59,6 +59,10 @@ class WindowCounting:
         if self._period >= mechanism.k:
             self._counts.append(np.bincount(self._codes, minlength=mechanism.bins).astype(np.int64))
 
+    def latest_counts(self) -> IntArray | None:
+        """Those of the last period, as in `History.counts`; None if there are none yet."""
+        return self._counts[-1] if self._counts else None
+
     def history(self) -> History:
         """So far."""
         rows = 0 if self._codes is None else len(self._codes)
@@ -88,6 +92,10 @@ class CumulativeCounting:
         self._measured.append(np.zeros(0, dtype=np.int64))
         self._measured = [np.concatenate(rows) for rows in zip(self._measured, fresh, strict=True)]
         self._unclamped.append(estimates(self._contract.mechanism, tuple(self._measured), period))
+
+    def latest_counts(self) -> IntArray | None:
+        """Those of the last period, as in `History.counts`; None if there are none yet."""
+        return self._counts[-1] if self._counts else None
 
     def history(self) -> History:
         """So far."""

@@ -11,6 +11,7 @@
     * BudgetExceeded: a step would cost more than the release may spend
   * VerificationFailed (4): what was released does not match its digest
   * BrokerUnavailable (5): the broker cannot be reached or does not allow it
+  * NoLedger (6): there is no ledger of the study here
   * NotEnoughMemory (1): a draw may need more memory than there is; nothing was drawn
   * NoiseUnavailable (1): the process that draws noise cannot be started, or ended before it answered
 
@@ -96,3 +97,17 @@ class NotEnoughMemory(StreamprocError):
         self.size = size
         needed = f"{-(-size // 2**20):,} MiB of memory that its draw may need"
         super().__init__(f"the next period is not drawn: {needed} cannot be had; allow the process more, and start it again")
+
+
+class NoLedger(StreamprocError):
+    """The broker holds no ledger of the study, so there is nothing to verify."""
+
+    exit_code = 6
+
+    def __init__(self, study: str, broker: str) -> None:
+        self.study = study
+        self.broker = broker
+        super().__init__(
+            f"study {study}: there is no ledger of this study here, at {broker}; check the broker's address and the study's "
+            "name, or wait until the study has started"
+        )

@@ -21,7 +21,7 @@ from streamproc.cli.figures import (
     rounded_up,
 )
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
-from streamproc.errors import Refused, VerificationFailed
+from streamproc.errors import NoLedger, Refused, VerificationFailed
 from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
 from streamproc.ports.site_registry import SiteRegistry
 from streamproc.privacy.adjacency import Adjacency
@@ -207,7 +207,10 @@ def people_of(public: PublicStudy) -> int | None:
 
 
 def verify(deployment: Deployment, *, as_json: bool) -> None:
-    """Walk the ledger's chain; recompute every digest and the spending."""
+    """Walk the ledger's chain; recompute every digest and the spending.
+
+    Ends with 4 if anything differs, and with 6 if there is no ledger of this study.
+    """
     study = deployment.study
     try:
         public = run_once(deployment, read_public(deployment), waits=True)
@@ -221,9 +224,9 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     if as_json:
         found = {"study": study.name, "verified": True if head else None, "periods": public.period, "columns": columns}
         click.echo(json.dumps(found | {"head": head, "insecure": is_insecure(public)}))
-    elif head is None:
-        click.echo(f"{study.name}: has no ledger yet: nothing to verify")
-    else:
+    if head is None:
+        raise NoLedger(study.name, deployment.broker.url)
+    if not as_json:
         verified = f"{counted(public.period, 'period')}, {counted(columns, 'column')} verified"
         click.echo(f"{study.name}: {verified}, head {head}")
         say_if_insecure(public)

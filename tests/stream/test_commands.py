@@ -57,7 +57,13 @@ def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created
     assert (status["watermark"], status["released"], status["rho_spent"], status["epsilon_spent"]) == (0, 0, 0, 0)
     assert status["releases"]["recent"] == {"n_star": None, "n_pad": None, "rho": 0.25, "rho_spent": 0, "clamped": 0}
     assert "0 of 4 periods" in fresh.do("status").out
-    verified = json.loads(fresh.do("verify", "--json").out)
+    looked = fresh.call("verify")
+    assert (looked.code, looked.out) == (6, "")
+    assert looked.complaint.startswith(f"streamproc: study {fresh.recipe.name}: there is no ledger of this study here")
+    assert len(looked.complaint.splitlines()) == 1
+    as_json = fresh.call("verify", "--json")
+    assert (as_json.code, as_json.complaint) == (6, looked.complaint)
+    verified = json.loads(as_json.out)
     assert (verified["verified"], verified["columns"], verified["head"]) == (None, 0, None)
     fresh.do("pull", "--out", fresh.folder / "out")
     assert json.loads((fresh.folder / "out" / "ledger.json").read_text()) == {"study": None, "periods": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from streamproc.errors import InvalidInput, StudyError
 from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.study import (
     Broker,
     CumulativeRelease,
@@ -33,6 +35,7 @@ from streamproc.study import (
     parse_study,
 )
 from streamproc.study.fingerprint import fingerprint, public_values
+from streamproc.synth.contract import release_budgets
 from tests.bad_input import GOOD_STUDY
 
 FULL_STUDY = """
@@ -146,6 +149,36 @@ def test_numbers_are_plain_floats_and_shares_exact() -> None:
     assert isinstance(release, WindowRelease)
     assert [type(parsed.privacy.rho), type(parsed.privacy.delta), type(release.beta)] == [float] * 3
     assert release.share == Fraction(1, 10)
+
+
+@pytest.mark.parametrize(
+    "written", ["0.1", "0.005", "0.3", "0.5", "1e-3", "0.49999999999999999999999", "0.1000000000000000055", "1", "5e-7"]
+)
+def test_a_study_never_spends_more_than_the_decimal_that_its_file_states(written: str) -> None:
+    parsed = parse_study(GOOD_STUDY.replace("rho = 0.005", f"rho = {written}"))
+
+    spendable, stated = parsed.privacy.spendable, float(written)
+    assert Fraction(spendable) <= Fraction(written) < Fraction(math.nextafter(spendable, math.inf))
+    assert sum(map(Fraction, release_budgets(parsed).values())) <= Fraction(written)
+    # A study that began with the nearest float is still the same study.
+    assert parsed.privacy.budget == stated
+    in_code = replace(parsed, privacy=Privacy(rho=stated))
+    assert parsed == in_code
+    assert fingerprint(parsed, None) == fingerprint(in_code, None)
+
+
+def test_an_epsilon_and_its_delta_are_rounded_down_too() -> None:
+    parsed = parse_study(GOOD_STUDY.replace("rho = 0.005", "epsilon = 0.3\ndelta = 1e-5"))
+
+    assert Fraction(0.3) < Fraction("0.3") and Fraction(1e-5) > Fraction("1e-5")
+    assert parsed.privacy.spendable == rho_of_epsilon(0.3, math.nextafter(1e-5, 0))
+    assert parsed.privacy.budget == rho_of_epsilon(0.3, 1e-5)
+
+
+def test_a_limit_that_belongs_to_another_budget_is_refused() -> None:
+    parsed = parse_study(GOOD_STUDY)
+    with pytest.raises(StudyError, match=r"privacy\.limit"):
+        replace(parsed.privacy, rho=0.004)
 
 
 def test_ten_tenths_are_exactly_a_budget() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
@@ -13,6 +13,12 @@ from streamproc.study.checks import check_positive, shown
 MAX_RHO = 1000
 """Of a whole study: a budget that protects nobody is a slip of the pen."""
 
+DELTA = 1e-6
+"""At which epsilon is stated, unless the study says otherwise."""
+
+_ROUNDING = 1e-9
+"""Relative: far above what rounding epsilon and delta down can take from a budget."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
@@ -22,9 +28,12 @@ class Privacy:
     """In zCDP."""
     epsilon: float | None = None
     """At `delta`."""
-    delta: float = 1e-6
+    delta: float = DELTA
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     """Zero-out describes no input of the program: see `Adjacency.ZERO_OUT`."""
+    limit: Rho | None = field(default=None, compare=False)
+    """What releases may spend, in zCDP, where that is less than `budget`: a study file states decimals, and the float next
+    to a decimal may lie above it. No more than rounding may lie between the two."""
 
     def __post_init__(self) -> None:
         if (self.rho is None) == (self.epsilon is None):
@@ -36,10 +45,17 @@ class Privacy:
             check_positive("privacy.epsilon", self.epsilon, 1000)
         check_positive("privacy.delta", self.delta, 0.5, below=True)
         _check_adjacency(self.adjacency)
+        if self.limit is not None and not self.budget * (1 - _ROUNDING) <= self.limit <= self.budget:
+            raise StudyError("privacy.limit", shown(self.limit), f"the budget {shown(self.budget)}, rounded down")
+
+    @property
+    def spendable(self) -> Rho:
+        """What all releases together may spend: never more than the steward wrote."""
+        return self.budget if self.limit is None else self.limit
 
     @property
     def budget(self) -> Rho:
-        """The whole study's budget in zCDP: `rho` as given, or the largest whose epsilon at `delta` is not above."""
+        """The whole study's budget in zCDP as it is stated: `rho`, or the largest whose epsilon at `delta` is not above."""
         if self.rho is not None:
             return Rho(self.rho)
         assert self.epsilon is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, DecimalException
 from fractions import Fraction
@@ -11,8 +12,10 @@ from typing import Any
 
 from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.quantities import Rho
+from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.study.broker import Broker
-from streamproc.study.budget import Privacy
+from streamproc.study.budget import DELTA, Privacy
 from streamproc.study.checks import check_alphabet, check_choice, check_name, shown
 from streamproc.study.population import Missing, Population
 from streamproc.study.release import (
@@ -105,12 +108,17 @@ def _privacy(table: Table) -> Privacy:
     table.only(("rho", "epsilon", "delta", "adjacency"))
     adjacency = table.get("adjacency", Adjacency.REPLACE_ONE.value)
     check_choice(table.key("adjacency"), adjacency, [relation.value for relation in Adjacency])
-    return Privacy(
+    stated = Privacy(
         rho=table.real("rho"),
         epsilon=table.real("epsilon"),
-        delta=table.real("delta", 1e-6),
+        delta=table.real("delta", DELTA),
         adjacency=Adjacency(adjacency),
     )
+    if stated.rho is not None:
+        return replace(stated, limit=Rho(table.real_down("rho", stated.rho)))
+    assert stated.epsilon is not None
+    epsilon, delta = table.real_down("epsilon", stated.epsilon), table.real_down("delta", stated.delta)
+    return replace(stated, limit=rho_of_epsilon(epsilon, delta))
 
 
 def _releases(found: object, alphabet: tuple[str, ...]) -> tuple[Release, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +62,13 @@ class Table:
         if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 64:
             return float(value)
         return value
+
+    def real_down(self, name: str, default: float) -> float:
+        """The largest float that is not above the number, once `real` has been accepted; `default` if it is left out."""
+        value = self.items.get(name, default)
+        # Compared as decimals: the fraction of 1e-300000 would have as many digits.
+        nearest = float(value)
+        return math.nextafter(nearest, -math.inf) if isinstance(value, Decimal) and Decimal(nearest) > value else nearest
 
     def exact(self, name: str) -> Any:
         """A number as the exact fraction that is written; anything else as it is, to be refused."""

@@ -103,7 +103,7 @@ def release_budgets(study: Study) -> dict[str, Rho]:
     if study.privacy.budget < MIN_BUDGET:
         key, got = ("rho", study.privacy.rho) if study.privacy.rho is not None else ("epsilon", study.privacy.epsilon)
         raise StudyError(f"privacy.{key}", got, f"a budget of at least rho {MIN_BUDGET}: noise must fit 64-bit integers")
-    budgets = split_budget(study.privacy.budget, [release.share for release in study.releases])
+    budgets = split_budget(study.privacy.spendable, [release.share for release in study.releases])
     for release, rho in zip(study.releases, budgets, strict=True):
         if rho < MIN_BUDGET:
             raise StudyError(f"release.{release.name}.share", f"a budget of rho {rho:.3g}", f"at least rho {MIN_BUDGET}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel.accuracy import quantile, ratchet_halfwidth, window_stderr
@@ -15,8 +17,10 @@ from streamproc.panel.query import AtLeast, LastSymbols, Query
 from streamproc.privacy.quantities import FloatArray, IntArray, Period
 from streamproc.study import bin_labels
 from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
-from streamproc.synth.cumulative import estimates
+from streamproc.synth.cumulative import beyond_nearest, estimates
+from streamproc.synth.rounding import beyond_rounding
 from streamproc.synth.step import Column, Step
+from streamproc.synth.window import estimated_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +40,9 @@ class Answer:
     high: float
     """The interval covers the truth with probability `level`, as nearly as docs/privacy.md says."""
     level: float
+    clamped: bool | None = None
+    """Whether clamping moved a count that the value is made of, so that the value is biased and, of a window release, the
+    interval too narrow. None if the panel has no measurements, without which it cannot be known."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,7 +116,8 @@ class Panel:
                     f"ones over {self.contract.mechanism.k} periods only; ask a cumulative release"
                 )
             weights = query.weights(self.contract, at)
-            return window_answer(self.contract, query.name, weights, self.counts(at), at, level)
+            clamped = bool(self._clamped(self.contract, at)[weights > 0].any()) if self._is_measured(at) else None
+            return window_answer(self.contract, query.name, weights, self.counts(at), at, level, clamped)
         if not isinstance(query, AtLeast):
             raise UnsupportedQuery(
                 f"{query.name}: release {self.contract.name} is of kind cumulative and knows only how many ones people "
@@ -150,21 +158,56 @@ class Panel:
         if not 1 <= b <= mechanism.horizon:
             raise UnsupportedQuery(f"{query.name}: b must lie between 1 and the horizon {mechanism.horizon}")
         if b > at:
-            return Answer(query.name, at, 0.0, 0.0, 0.0, 0.0, level)
-        value = float(self.counts(at)[b - 1])
+            return Answer(query.name, at, 0.0, 0.0, 0.0, 0.0, level, None if self.measurements is None else False)
+        count = self.counts(at)[b - 1 : b]
+        value = float(count[0])
         sigma = mechanism.variance(b, at) ** 0.5
         if self.measurements is None:
+            clamped = None
             centre, half = value, ratchet_halfwidth(mechanism, b, at, level)
         else:
             centre, half = float(self._unclamped(contract, at)[b - 1]), quantile(level) * sigma
+            clamped = bool(beyond_nearest(count, np.array([centre]), contract.n)[0])
         low, high = min(centre - half, value), max(centre + half, value)
         n = contract.n
-        return Answer(query.name, at, value / n, sigma / n, low / n, high / n, level)
+        return Answer(query.name, at, value / n, sigma / n, low / n, high / n, level, clamped)
 
     def _unclamped(self, contract: CumulativeContract, at: Period) -> FloatArray:
         assert self.measurements is not None
         by_weight = [np.concatenate([period[b] for period in self.measurements[b:at]]) for b in range(at)]
         return estimates(contract.mechanism, tuple(by_weight), at)
+
+    def _is_measured(self, at: Period) -> bool:
+        """Whether the measurements behind the column of `at` are known."""
+        return self.measurements is not None and len(self.measurements) >= at
+
+    def _clamped(self, contract: WindowContract, at: Period) -> npt.NDArray[np.bool_]:
+        """The bins whose count at `at` was moved by clamping, then or while one of the window's older symbols was newest.
+
+        Clamping moves people between newest symbols. The totals of the next `k-1` steps, which keep that symbol in the
+        window, follow from the moved counts; after that the symbol has left the window.
+        """
+        k, q, last = contract.mechanism.k, contract.mechanism.q, max(at, contract.mechanism.k)
+        clamped = np.zeros(contract.mechanism.bins, dtype=bool)
+        for later in range(min(k, last - k + 1)):
+            moved = self._moved(contract, last - later)
+            clamped |= moved.reshape(q**later, -1).any(axis=0).repeat(q**later)
+        return clamped
+
+    def _moved(self, contract: WindowContract, at: int) -> npt.NDArray[np.bool_]:
+        """The bins whose count at `at` is beyond rounding of its estimate."""
+        assert self.measurements is not None
+        if at not in self._moved_bins:
+            before = self.counts(at - 1) if at > contract.mechanism.k else None
+            numerators, denominator = estimated_counts(contract, self.measurements[at - 1][0], before)
+            counts = self.counts(at).reshape(numerators.shape)
+            self._moved_bins[at] = beyond_rounding(counts, numerators, denominator).ravel()
+        return self._moved_bins[at]
+
+    @cached_property
+    def _moved_bins(self) -> dict[int, npt.NDArray[np.bool_]]:
+        """By period, so that each is computed once."""
+        return {}
 
     def _released(self, period: int | None) -> Period:
         at = self.period if period is None else integer(f"release {self.contract.name}: period", period)
@@ -176,11 +219,17 @@ class Panel:
 
 
 def window_answer(
-    contract: WindowContract, name: str, weights: FloatArray, counts: IntArray, period: Period, level: float
+    contract: WindowContract,
+    name: str,
+    weights: FloatArray,
+    counts: IntArray,
+    period: Period,
+    level: float,
+    clamped: bool | None = None,
 ) -> Answer:
     """Debiased: the padding of each bin is subtracted, and what is left is divided by `n`, not by `n*`."""
     value = float(weights @ counts) - contract.n_pad * float(weights.sum())
     stderr = window_stderr(contract.mechanism, weights, period)
     half = quantile(level) * stderr
     n = contract.n
-    return Answer(name, period, value / n, stderr / n, (value - half) / n, (value + half) / n, level)
+    return Answer(name, period, value / n, stderr / n, (value - half) / n, (value + half) / n, level, clamped)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.entropy import Draw
@@ -74,6 +75,16 @@ def estimates(mechanism: CumulativeMechanism, measured: tuple[IntArray, ...], pe
         rows = counter.rows_at(time).stop
         answers[b - 1] = counter.answers[time - 1, :rows] @ measured[b - 1][:rows]
     return answers
+
+
+_SLACK = 1e-9
+"""Relative. Estimates are sums of floats, whose last digits depend on the order in which a machine adds them."""
+
+
+def beyond_nearest(counts: IntArray, wanted: FloatArray, n: int) -> npt.NDArray[np.bool_]:
+    """Which counts of `n` people are not `wanted`, rounded to the nearest."""
+    outside: npt.NDArray[np.bool_] = np.abs(counts - wanted) > 0.5 + _SLACK * (1 + n + np.abs(wanted))
+    return outside
 
 
 def _measure(mechanism: CumulativeMechanism, tallies: IntArray, period: Period, draw: Draw) -> list[IntArray]:

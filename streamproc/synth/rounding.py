@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from streamproc.privacy.quantities import IntArray
 
@@ -24,6 +25,13 @@ def round_groups(numerators: IntArray, denominator: int, rng: np.random.Generato
     rounded = whole.copy()
     np.put_along_axis(rounded, order, np.take_along_axis(whole, order, axis=1) + ups, axis=1)
     return rounded
+
+
+def beyond_rounding(counts: IntArray, numerators: IntArray, denominator: int) -> npt.NDArray[np.bool_]:
+    """Which counts are neither the floor nor the ceiling of `numerators / denominator`: clamping has moved them."""
+    floor, fraction = numerators // denominator, numerators % denominator
+    outside: npt.NDArray[np.bool_] = (counts < floor) | (counts > floor + (fraction != 0))
+    return outside
 
 
 def rounding_variance(denominator: int) -> float:

@@ -24,7 +24,9 @@ from streamproc.privacy.odometer import Odometer
 from streamproc.privacy.quantities import FloatArray, IntArray, Period
 from streamproc.study import Release, WindowRelease
 from streamproc.synth.contract import WindowContract
+from streamproc.synth.cumulative import beyond_nearest
 from streamproc.synth.measured import measurement_count
+from streamproc.synth.rounding import beyond_rounding
 from streamproc.synth.step import Column
 from streamproc.synth.window import estimated_counts
 from streamproc.wire.chain import VerifiedLedger
@@ -130,16 +132,11 @@ def _compare_windows(counts: IntArray, numerators: IntArray, denominator: int) -
     Clamping changes only groups in which rounding can give a negative count. It keeps their total and raises no count but
     negative ones, to 0: so a clamped count is at most the ceiling, or 0 (`synth.clamping`).
     """
-    floor, fraction = numerators // denominator, numerators % denominator
-    ceiling = floor + (fraction != 0)
-    different = (counts < floor) | (counts > ceiling)
-    clampable = (floor < 0).any(axis=1, keepdims=True) & (counts <= np.maximum(ceiling, 0))
+    different = beyond_rounding(counts, numerators, denominator)
+    ceiling = -(-numerators // denominator)
+    clampable = (numerators < 0).any(axis=1, keepdims=True) & (counts <= np.maximum(ceiling, 0))
     kept = counts.sum(axis=1, keepdims=True) * denominator == np.maximum(numerators.sum(axis=1, keepdims=True), 0)
     return int(np.count_nonzero(different)), int(np.count_nonzero((different & ~clampable) | ~kept))
-
-
-_SLACK = 1e-9
-"""Relative. Estimates are sums of floats, whose last digits depend on the order in which a machine adds them."""
 
 
 def _compare_sums(counts: IntArray, estimates: FloatArray, before: IntArray, n: int) -> tuple[int, int]:
@@ -147,10 +144,9 @@ def _compare_sums(counts: IntArray, estimates: FloatArray, before: IntArray, n: 
 
     So it is known what a clamped count must be.
     """
-    slack = 0.5 + _SLACK * (1 + n + np.abs(estimates))
     possible = np.clip(estimates, before, np.concatenate(([n], before[:-1])))
-    impossible = np.abs(counts - possible) > slack
-    return int(np.count_nonzero(np.abs(counts - estimates) > slack)), int(np.count_nonzero(impossible))
+    different, impossible = (beyond_nearest(counts, wanted, n) for wanted in (estimates, possible))
+    return int(np.count_nonzero(different)), int(np.count_nonzero(impossible))
 
 
 def check_same_people(records: Mapping[str, ContractRecord]) -> None:

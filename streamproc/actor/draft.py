@@ -46,9 +46,14 @@ def draft(
     after: Synthesis,
     steps: Mapping[str, Step],
     previous: bytes,
+    salt: bytes,
     abandoned: tuple[bytes, ...] = (),
 ) -> Draft:
-    """What the step from `before` to `after` publishes; `abandoned` are announced draws that were lost."""
+    """What the step from `before` to `after` publishes; `abandoned` are announced draws that were lost.
+
+    The intent announces the record's digest before anything of the record leaves. Without `salt` somebody could try out all
+    that the record may say, which with little noise is not much.
+    """
     columns: list[Outgoing] = []
     measurements: list[Outgoing] = []
     releases: dict[str, ReleasePeriod] = {}
@@ -57,7 +62,7 @@ def draft(
         chunks = measurement_chunks(name, step.period, step.measurements)
         measurements += [Outgoing(topics.ledger, chunk.encode()) for chunk in chunks]
         releases[name] = _release_period(before, after, name, step)
-    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned).encode()
+    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt).encode()
     ledger = (*measurements, Outgoing(topics.ledger, record))
     return Draft(after.period, digest(record), previous, (*columns, *ledger))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from streamproc.ports.noise import NoiseProcess
 from streamproc.ports.noise_process import gaussian_measurement
 from streamproc.privacy.entropy import Draw, Entropy
 from streamproc.privacy.quantities import IntArray, Period
+from streamproc.wire.ledger import SALT_BYTES
 
 MAX_MAGNITUDE = 2**61
 """OpenDP's integers saturate at 2^63 without a word, so neither counts nor noise may come near it."""
@@ -29,6 +31,10 @@ class SystemEntropy:
     def draw(self, release: str, period: Period) -> Draw:
         """Fresh randomness, whatever the release and period, from a process that ends with the draw."""
         return _SystemDraw()
+
+    def salt(self, period: Period) -> bytes:
+        """From the operating system."""
+        return secrets.token_bytes(SALT_BYTES)
 
 
 @contextmanager
@@ -79,6 +85,10 @@ class SeededEntropy:
     def draw(self, release: str, period: Period) -> Draw:
         """The randomness of this release and period under this seed, the same every time."""
         return _SeededDraw(_derived(self._seed, release, period))
+
+    def salt(self, period: Period) -> bytes:
+        """That of this period under this seed, the same every time."""
+        return hashlib.sha256(f"streamproc\0{self._seed}\0salt\0{period}".encode()).digest()
 
 
 class _SeededDraw:

@@ -37,3 +37,7 @@ class Entropy(Protocol):
     def draw(self, release: str, period: Period) -> Draw:
         """The randomness of one period of one release, independent of every other pair."""
         ...
+
+    def salt(self, period: Period) -> bytes:
+        """32 bytes that nobody can guess, for the ledger record of this period."""
+        ...

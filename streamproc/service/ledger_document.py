@@ -31,6 +31,7 @@ def period_to_dict(
         "rho_spent": record.rho_spent,
         "previous": record.previous.hex(),
         "abandoned": [digest.hex() for digest in record.abandoned],
+        "salt": None if record.salt is None else record.salt.hex(),
         "releases": {
             name: {
                 "rho": entry.rho,

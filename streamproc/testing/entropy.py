@@ -25,6 +25,10 @@ class SilentEntropy:
         """No noise, and the choices of this release and period under this seed."""
         return _SilentDraw(self._seeded.draw(release, period))
 
+    def salt(self, period: Period) -> bytes:
+        """That of `SeededEntropy` with the same seed."""
+        return self._seeded.salt(period)
+
 
 class _SilentDraw:
     def __init__(self, seeded: Draw) -> None:

@@ -11,6 +11,7 @@ from streamproc.privacy.quantities import Period, Rho
 from streamproc.synth.contract import MAX_ROWS
 from streamproc.wire.checks import (
     MAX_RELEASES,
+    check_bytes,
     check_digest,
     check_flag,
     check_period,
@@ -21,6 +22,8 @@ from streamproc.wire.checks import (
 from streamproc.wire.malformed import Malformed
 from streamproc.wire.measurements import MAX_MEASUREMENTS, MeasurementChunk, decode_measurement
 from streamproc.wire.message import Fields, pack, unpack
+
+SALT_BYTES = 32
 
 MAX_COLUMNS = 64
 """Of one period of one release; `k` come at once when the first window is full."""
@@ -120,6 +123,9 @@ class PeriodRecord:
     """Digest of the period record before, or of the study record."""
     abandoned: tuple[bytes, ...] = ()
     """Digests announced for this period whose draw was lost; the steward accepted their cost, and it is in `rho_spent`."""
+    salt: bytes | None = None
+    """Random bytes, so that nobody can confirm a guess of the record by the digest that its intent announces. None in a
+    record that was written without: then the field is absent."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
@@ -131,16 +137,20 @@ class PeriodRecord:
         check_digest("previous", self.previous)
         for digest in self.abandoned:
             check_digest("abandoned", digest)
+        if self.salt is not None:
+            check_bytes("salt", self.salt, SALT_BYTES)
 
     def encode(self) -> bytes:
         """The record's value."""
-        fields = {
+        fields: dict[str, Any] = {
             "period": self.period,
             "releases": {name: release.fields() for name, release in self.releases.items()},
             "rho_spent": self.rho_spent,
             "previous": self.previous,
             "abandoned": list(self.abandoned),
         }
+        if self.salt is not None:
+            fields["salt"] = self.salt
         return pack("period", fields)
 
 
@@ -158,12 +168,15 @@ def decode_ledger(value: bytes | None) -> LedgerRecord:
         case "measurement":
             return decode_measurement(fields)
         case _:
+            if "salt" in fields:
+                check_bytes("salt", fields["salt"], SALT_BYTES)
             return PeriodRecord(
                 fields["period"],
                 {name: _release_period(release) for name, release in fields.table("releases").items()},
                 fields["rho_spent"],
                 fields["previous"],
                 fields.sequence("abandoned"),
+                fields.get("salt"),
             )
 
 

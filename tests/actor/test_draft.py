@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from streamproc.actor.draft import Draft, draft
-from streamproc.ports.entropy import SeededEntropy
+from streamproc.ports.entropy import SeededEntropy, SystemEntropy
+from streamproc.privacy.quantities import Period
 from streamproc.replay.study import tallies_of
 from streamproc.synth.contract import stated_contracts
 from streamproc.synth.synthesis import Synthesis
@@ -16,6 +18,7 @@ from streamproc.wire.topics import Topics
 from tests.actor.runs import HISTORIES, STUDY
 
 TOPICS = Topics(STUDY.name)
+SALT = b"s" * 32
 
 
 def drafts() -> list[Draft]:
@@ -25,7 +28,7 @@ def drafts() -> list[Draft]:
     for tally in tallies_of(STUDY, HISTORIES):
         before = synthesis
         synthesis, steps = before.step(tally, SeededEntropy(1))
-        made.append(draft(TOPICS, before, synthesis, steps, made[-1].digest if made else b"0" * 32))
+        made.append(draft(TOPICS, before, synthesis, steps, made[-1].digest if made else b"0" * 32, salt=SALT))
     return made
 
 
@@ -41,6 +44,24 @@ def test_the_ledger_record_goes_last_and_is_what_is_announced() -> None:
         assert (last.topic, digest(last.value)) == (TOPICS.ledger, drafted.digest)
         assert record_of(drafted).previous == drafted.previous
         assert not any(isinstance(decode_ledger(r.value), PeriodRecord) for r in others if r.topic == TOPICS.ledger)
+
+
+def test_the_ledger_record_is_salted_so_that_its_digest_confirms_no_guess() -> None:
+    """Who guesses all that a record says cannot tell from the announced digest whether the guess is right."""
+    for drafted in drafts():
+        record = record_of(drafted)
+        assert record.salt == SALT
+        for guess in (None, bytes(32)):
+            assert digest(replace(record, salt=guess).encode()) != drafted.digest
+
+
+def test_salts_of_the_system_differ_and_those_of_a_seed_repeat() -> None:
+    salts = [SystemEntropy().salt(Period(1)) for _ in range(2)]
+    seeded = [SeededEntropy(seed).salt(Period(period)) for seed, period in ((1, 1), (1, 1), (1, 2), (2, 1))]
+
+    assert {len(salt) for salt in salts + seeded} == {32}
+    assert len({*salts, *seeded}) == 5
+    assert seeded[0] == seeded[1]
 
 
 def test_columns_go_before_anything_of_the_ledger() -> None:

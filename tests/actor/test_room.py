@@ -57,7 +57,7 @@ def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
     for _ in range(study.horizon):
         cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
         after, steps = synthesis.step(counts, entropy)
-        stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32)))
+        stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
         found.append((write_stored(disk, bytes(32), stored), most_bytes(synthesis)))
         synthesis = after
     return found
@@ -101,7 +101,7 @@ def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[i
         tracemalloc.start()
         try:
             after, steps = synthesis.step(counts, entropy)
-            stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32)))
+            stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32), entropy.salt(after.period)))
             write_stored(disk, bytes(32), stored)
             found.append((tracemalloc.get_traced_memory()[1], most_memory(synthesis)))
         finally:

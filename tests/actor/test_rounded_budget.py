@@ -10,7 +10,7 @@ from streamproc.privacy.quantities import Rho
 from streamproc.service.public import PublicStudy
 from streamproc.service.restoring import _rebuild
 from streamproc.study import Privacy
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from tests.actor.runs import HISTORIES, STUDY, doomed, fed
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
@@ -21,8 +21,8 @@ ROUNDED = replace(STUDY, privacy=Privacy(rho=0.1, limit=Rho(0.09999999999999999)
 
 @pytest.mark.parametrize("lost", [False, True], ids=["resumed", "restored"])
 def test_a_study_keeps_the_noise_of_its_contracts(lost: bool) -> None:
-    began = contracts(NEAREST, len(HISTORIES), insecure=True)
-    assert began["c"].rho != contracts(ROUNDED, len(HISTORIES), insecure=True)["c"].rho
+    began = stated_contracts(NEAREST, len(HISTORIES), insecure=True)
+    assert began["c"].rho != stated_contracts(ROUNDED, len(HISTORIES), insecure=True)["c"].rho
 
     async def run() -> None:
         world = await StudyWorld(NEAREST).begin()

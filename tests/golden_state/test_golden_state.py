@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,9 @@ from streamproc.ports.roster import read_roster
 from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
 from streamproc.wire.control import Key, decode_control
 from streamproc.wire.state import STATE_VERSION
-from tests.golden_state.kept import HERE, RECIPES, SEED, public_topics, records, released, set_up, versions
+from tests.forged import rechained
+from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, released, set_up, versions
+from tests.stream.places import Place
 from tests.stream.programs import Programs
 from tests.world.disk import MemoryDisk
 from tests.world.study_world import Diary
@@ -40,7 +43,14 @@ def test_a_study_goes_on_from_a_golden_state_to_the_bytes_that_were_bound_to_com
 
     place.start("run", "--until-done", "--seed", SEED).done()
 
-    assert records(place, public_topics(place)) == released(golden)
+    assert without_salt(place, records(place, public_topics(place))) == released(golden)
+
+
+def without_salt(place: Place, found: Records) -> Records:
+    """The golden ledgers were written by programs whose period records have no salt."""
+    values = [bytes.fromhex(value) for [*_, value] in found[place.topics.ledger][0] if value is not None]
+    plain = rechained(values, lambda record: replace(record, salt=None))
+    return {**found, place.topics.ledger: [[(None, value.hex()) for value in plain]]}
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

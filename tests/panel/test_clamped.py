@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from streamproc.panel import AtLeast, Panel, exactly
-from streamproc.ports.entropy import SeededEntropy, SilentEntropy
+from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.window import Measure
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 from streamproc.synth.cohort import Cohort
 from streamproc.synth.contract import WindowContract, contracts
 from streamproc.synth.synthesis import Synthesis
+from streamproc.testing import SilentEntropy
 from tests.world.stories import small_study
 
 T = 8
@@ -24,7 +25,7 @@ N = 60
 def released(release: Release, entropy: Entropy, *, rho: float = 0.05, padded: bool = True) -> tuple[Panel, list[int]]:
     """A panel of random histories, and how many counts its synthesis clamped in each period."""
     study = small_study(release, horizon=T, alphabet=("0", "1"), rho=rho)
-    made = contracts(study, N, insecure=True)
+    made = contracts(study, N, entropy)
     contract = made[release.name]
     if isinstance(contract, WindowContract) and not padded:
         contract = replace(contract, n_pad=0)

@@ -22,6 +22,10 @@ class SimulatedEntropy:
         self._asked += 1
         return _SimulatedDraw(np.random.Generator(np.random.SFC64([self._seed, self._asked])), silent=self._silent)
 
+    def salt(self, period: Period) -> bytes:
+        self._asked += 1
+        return np.random.Generator(np.random.SFC64([self._seed, self._asked])).bytes(32)
+
 
 class _SimulatedDraw:
     def __init__(self, generator: np.random.Generator, *, silent: bool) -> None:

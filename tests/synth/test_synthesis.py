@@ -142,6 +142,9 @@ class Watched:
         self.drawn.append((release, period))
         return SeededEntropy(7).draw(release, period)
 
+    def salt(self, period: Period) -> bytes:
+        return SeededEntropy(7).salt(period)
+
 
 TWO = study_of(WindowRelease("w", 1), CumulativeRelease("c", ("1",)), horizon=2)
 FILLED = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.uint8)

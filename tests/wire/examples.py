@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,8 @@ PERIOD = PeriodRecord(
     previous=digest(STUDY.encode()),
 )
 
+SALTED = replace(PERIOD, salt=bytes(range(32, 64)))
+
 EXAMPLES: dict[str, Example] = {
     "report": Example(encode_report("ada", 7, "1"), decode_any),
     "reports": Example(
@@ -119,4 +121,6 @@ EXAMPLES: dict[str, Example] = {
     "intent": Example(Intent(Period(1), digest(PERIOD.encode())).encode(), decode_ledger),
     "measurement": Example(measurement_chunks("months-poor", Period(1), MEASURED)[0].encode(), decode_ledger),
     "period": Example(PERIOD.encode(), decode_ledger),
+    "period-salted": Example(SALTED.encode(), decode_ledger),
+    "intent-salted": Example(Intent(Period(1), digest(SALTED.encode())).encode(), decode_ledger),
 }

@@ -59,7 +59,7 @@ def published(study: Study, *, redrawn: Sequence[int] = (), seed: int = 1, padde
         cohort, tally = cohort.fold(rng.integers(0, study.q, N).astype(np.uint8))
         after, steps = synthesis.step(tally, SeededEntropy(seed))
         lost = (LOST,) * (period in redrawn)
-        drafted = draft(topics, synthesis, after, steps, head, lost)
+        drafted = draft(topics, synthesis, after, steps, head, bytes(32), lost)
         ledger += [Intent(Period(period), each).encode() for each in (*lost, drafted.digest)]
         for record in drafted.outgoing:
             (ledger if record.topic == topics.ledger else columns[record.topic.rpartition(".")[2]]).append(record.value)

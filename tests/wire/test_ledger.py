@@ -151,3 +151,12 @@ def test_measurements_that_cannot_be_are_malformed(data: object) -> None:
 
     with pytest.raises(Malformed):
         decode_ledger(msgpack.packb(fields))
+
+
+@pytest.mark.parametrize("salt", [None, b"", bytes(31), bytes(33), "s" * 32, 0])
+def test_a_salt_is_absent_or_32_bytes(salt: object) -> None:
+    fields = msgpack.unpackb(PERIOD.encode())
+    assert "salt" not in fields
+
+    with pytest.raises(Malformed, match="salt: expected 32 bytes"):
+        decode_ledger(msgpack.packb(fields | {"salt": salt}))

@@ -61,6 +61,9 @@ class FreshEntropy:
     def draw(self, release: str, period: Period) -> Draw:
         return SeededEntropy(next(self._asked)).draw(release, period)
 
+    def salt(self, period: Period) -> bytes:
+        return SeededEntropy(next(self._asked)).salt(period)
+
 
 @dataclass
 class Diary:

@@ -13,14 +13,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from streamproc.errors import InvalidInput
+from streamproc.errors import InvalidInput, StudyError
 from streamproc.panel.packing import bits_for, column_digest
 from streamproc.panel.panel import Panel
 from streamproc.privacy.quantities import IntArray
-from streamproc.study.checks import check_alphabet, check_choice, check_name, check_positive, check_whole
-from streamproc.study.release import MAX_HORIZON
-from streamproc.study.values import MAX_BINS, MAX_CUMULATIVE_HORIZON
-from streamproc.synth.contract import MAX_ROWS, ONES, Contract, WindowContract, contract_from_dict, contract_to_dict
+from streamproc.study.checks import shown
+from streamproc.synth.contract import Contract, WindowContract, contract_to_dict
+from streamproc.synth.contract_fields import contract_from_fields
 from streamproc.synth.step import Column
 
 VERSION = 1
@@ -77,24 +76,10 @@ def _refuse(*_: object) -> NoReturn:
 
 
 def _contract(values: dict[str, Any]) -> Contract:
-    """The contract in `values`, checked before anything is computed whose size they decide."""
-    window = values["kind"] == "window"
-    check_name("contract.release", values["release"])
-    check_alphabet("contract.alphabet", tuple(values["alphabet"]))
-    check_whole("contract.n", values["n"], 1, MAX_ROWS)
-    check_positive("contract.rho", values["rho"], 1000)
-    check_whole("contract.horizon", values["horizon"], 1, MAX_HORIZON if window else MAX_CUMULATIVE_HORIZON)
-    if window:
-        check_choice("contract.measure", values["measure"], ("contrast", "histogram"))
-        check_whole("contract.k", values["k"], 1, MAX_BINS.bit_length())
-        check_whole("contract.n_pad", values["n_pad"], 0, MAX_ROWS)
-        if len(values["alphabet"]) ** values["k"] > MAX_BINS:
-            _refuse()
-    else:
-        if tuple(values["alphabet"]) != ONES:
-            _refuse()
-        check_choice("contract.counter", values["counter"], ("sqrt", "tree", "honaker"))
-    contract = contract_from_dict(values)
+    """The contract in `values`, of which nothing may be left over."""
+    contract = contract_from_fields(
+        values, lambda field, got, expected: StudyError(f"contract.{field}", shown(got), expected)
+    )
     # Whatever is left out, left over or of another type does not come back the same.
     if _canonical(contract_to_dict(contract)) != _canonical(values):
         _refuse()

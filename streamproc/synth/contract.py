@@ -98,6 +98,11 @@ def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contr
     return made
 
 
+def most_rows(bins: int) -> int:
+    """The synthetic people that a window release of so many bins may have."""
+    return int(min(MAX_ROWS, MAX_NUMERATOR // bins**2))
+
+
 def release_budgets(study: Study) -> dict[str, Rho]:
     """What each release may spend."""
     if study.privacy.budget < MIN_BUDGET:
@@ -113,7 +118,7 @@ def release_budgets(study: Study) -> dict[str, Rho]:
 def _window(study: Study, release: WindowRelease, n: int, rho: Rho, insecure: bool) -> WindowContract:
     mechanism = _window_mechanism(study, release, rho)
     contract = WindowContract(release.name, study.alphabet, n, padding(mechanism, release.beta), rho, mechanism, insecure)
-    most = min(MAX_ROWS, MAX_NUMERATOR // mechanism.bins**2)
+    most = most_rows(mechanism.bins)
     if contract.expected_rows > most:
         got = f"{release.k}, with which the release needs {contract.expected_rows:.3g} synthetic people"
         raise StudyError(f"release.{release.name}.k", got, f"at most {most:.3g}: a smaller k or a larger budget")
@@ -182,7 +187,7 @@ def contract_to_dict(contract: Contract) -> dict[str, Any]:
 
 
 def contract_from_dict(values: dict[str, Any]) -> Contract:
-    """The contract that `contract_to_dict` wrote."""
+    """The contract that `contract_to_dict` wrote. It checks little: `contract_from_fields` reads what others wrote."""
     adjacency = Adjacency(values["adjacency"])
     alphabet, horizon = tuple(values["alphabet"]), int(values["horizon"])
     n, rho, insecure = int(values["n"]), Rho(values["rho"]), bool(values["insecure"])

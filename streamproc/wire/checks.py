@@ -9,7 +9,6 @@ import numpy as np
 
 from streamproc.errors import StudyError
 from streamproc.privacy.quantities import IntArray
-from streamproc.study.checks import check_alphabet as check_study_alphabet
 from streamproc.study.checks import check_name as check_study_name
 from streamproc.study.release import MAX_HORIZON
 from streamproc.wire.malformed import Malformed
@@ -54,10 +53,10 @@ def check_digest(field: str, value: object) -> None:
     check_bytes(field, value, DIGEST_BYTES)
 
 
-def check_real(field: str, value: object, *, positive: bool = False) -> None:
-    """A float that is finite and not negative, or above 0."""
-    if type(value) is not float or not math.isfinite(value) or value < 0 or (positive and value == 0):
-        raise Malformed(f"{field}: expected a finite number {'above' if positive else 'of at least'} 0")
+def check_real(field: str, value: object) -> None:
+    """A float that is finite and not negative."""
+    if type(value) is not float or not math.isfinite(value) or value < 0:
+        raise Malformed(f"{field}: expected a finite number of at least 0")
 
 
 def check_choice(field: str, value: object, allowed: Collection[str]) -> None:
@@ -73,15 +72,6 @@ def check_release(value: object) -> None:
     except StudyError:
         pass
     raise Malformed("release: expected letters, digits and '-'")
-
-
-def check_alphabet(value: object) -> None:
-    """The symbols of a column."""
-    try:
-        return check_study_alphabet("alphabet", value)
-    except StudyError:
-        pass
-    raise Malformed("alphabet: expected 2 to 64 different symbols")
 
 
 def check_integers(field: str, value: object, size: int) -> None:

@@ -255,7 +255,7 @@ def test_a_contract_that_the_library_does_not_take_is_malformed(monkeypatch: pyt
     def refusing(values: object) -> None:
         raise ValueError("some later rule")
 
-    monkeypatch.setattr("streamproc.wire.contracts.contract_from_dict", refusing)
+    monkeypatch.setattr("streamproc.synth.contract_fields.contract_from_dict", refusing)
 
     with pytest.raises(Malformed):
         decode_synthetic(QUARTERLY.encode())

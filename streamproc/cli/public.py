@@ -109,7 +109,7 @@ def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None
         releases[name] = {
             "n_star": public.n_star(name),
             "n_pad": None if contract is None else padding,
-            "rho": rho,
+            "rho": rho if contract is None else contract.rho,
             "rho_spent": last.releases[name].rho_spent if last else 0.0,
             "clamped": sum(r.releases[name].clamped for r in public.ledger.periods) if public.ledger else 0,
         }

@@ -119,7 +119,7 @@ def test_what_is_private_is_on_the_operators_listener_only(new_place: NewPlace) 
     listeners = Listeners(roles)
     before = samples_when(listeners.public, lambda found: ("streamproc_periods_released", ()) in found)
     assert before["streamproc_periods_released", ()] == before["streamproc_epsilon_spent", ()] == 0
-    assert before["streamproc_budget_rho", (("release", "ever"),)] == 0.005
+    assert before["streamproc_budget_rho", (("release", "ever"),)] == pytest.approx(0.005)
 
     place.do("send", panel, "--through", 2, "--close")
     place.do("send", panel, "--period", 1)

@@ -91,7 +91,8 @@ def _simulated(folder: Path, people: int) -> Histories:
 
 async def _serve_page(stack: AsyncExitStack, address: Address, deployment: Deployment, health: Health) -> str:
     """Where the status page is, until the stack is left."""
-    listener = Listener(address, health.public.registry, lambda: health.publicly_ready)
+    metrics = health.public
+    listener = Listener(address, metrics.registry, lambda: health.publicly_ready, version=lambda: metrics.version)
     page = StatusPage(deployment.study)
     page.attach(listener.app)
     where = _url(await listener.start())

@@ -96,7 +96,8 @@ def _listeners(health: Health, serving: Serving) -> list[Listener]:
 
     listeners = []
     if serving.public is not None:
-        listeners.append(Listener(Address.parse(serving.public), health.public.registry, lambda: health.publicly_ready))
+        address, metrics = Address.parse(serving.public), health.public
+        listeners.append(Listener(address, metrics.registry, lambda: health.publicly_ready, version=lambda: metrics.version))
     if serving.operator is not None:
         address, registry = Address.parse(serving.operator), health.operator.registry
         listeners.append(operator_listener(address, registry, lambda: health.ready, read_token(os.environ)))

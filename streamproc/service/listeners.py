@@ -11,7 +11,10 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from streamproc.errors import InvalidInput
+from streamproc.service.connections import Connections, Limits
 from streamproc.service.operator_token import TOKEN_FILE, Handler, demand
+from streamproc.service.sending import CHUNK, Pace, pieces_of, send
+from streamproc.service.status_page.crowds import Crowded, Turnstile
 
 LOOPBACK = "127.0.0.1"
 
@@ -19,6 +22,13 @@ _NOW = {"Cache-Control": "no-store"}
 
 PATIENCE = 5.0
 """Seconds that answers under way have to end when the process is told to."""
+
+LINGERING = 2.0
+"""Seconds for which the body of a request, which is not wanted, is read and dropped before its connection is closed."""
+
+METRICS_AT_ONCE, METRICS_WAITING = 16, 64
+"""Clients to which large metrics are sent at a time, and those that wait for their turn. All share the bytes of one version,
+6.8 MB for a release of 65,536 bins, but a slow client may still be sent a version that newer ones have replaced."""
 
 
 @dataclass(frozen=True)
@@ -48,42 +58,81 @@ class Address:
 class Listener:
     """An HTTP server on one address."""
 
-    def __init__(self, address: Address, registry: CollectorRegistry, ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        registry: CollectorRegistry,
+        ready: Callable[[], bool],
+        *,
+        version: Callable[[], int] | None = None,
+        limits: Limits | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        """`version` changes whenever the metrics of `registry` do; without it they are taken to change all the time."""
         self._address = address
-        self._registry = registry
         self._ready = ready
+        self._limits, self._pace = limits or Limits(), pace or Pace()
+        self._metrics = EncodedMetrics(registry, version)
+        self._scrapes = Turnstile(METRICS_AT_ONCE, METRICS_WAITING)
         self.app = web.Application()
         self.app.add_routes(
             [
-                web.get("/metrics", self._metrics),
+                web.get("/metrics", self._serve_metrics),
                 web.get("/livez", self._livez),
                 web.get("/readyz", self._readyz),
             ]
         )
-        self._one_at_a_time = asyncio.Lock()
-        self._runner = web.AppRunner(self.app, access_log=None, shutdown_timeout=PATIENCE)
+        # A request body is never read, so it need not be unpacked either. A handler whose client is gone leaves its place.
+        self._runner = web.AppRunner(
+            self.app,
+            access_log=None,
+            shutdown_timeout=PATIENCE,
+            handler_cancellation=True,
+            auto_decompress=False,
+            lingering_time=LINGERING,
+            keepalive_timeout=self._limits.idle,
+        )
+        self.connections = Connections(self._new_protocol, self._limits)
+        """Makes the protocol of each new connection."""
+        self.app.middlewares.append(self.connections.middleware)
+        self._server: asyncio.Server | None = None
 
     async def start(self) -> Address:
         """Listen; answers with the address, whose port is now known."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._address.host, self._address.port)
+        host, port = self._address.host, self._address.port
         try:
-            await site.start()
+            self._server = await asyncio.get_running_loop().create_server(self.connections, host, port)
         except OSError as error:
-            where = f"{self._address.host}:{self._address.port}"
-            raise InvalidInput(f"listener {where}: cannot listen there: {error.strerror}") from None
-        name = self._runner.addresses[0]
-        return Address(self._address.host, int(name[1]))
+            raise InvalidInput(f"listener {host}:{port}: cannot listen there: {error.strerror}") from None
+        name = self._server.sockets[0].getsockname()
+        return Address(host, int(name[1]))
 
     async def stop(self) -> None:
         """Stop listening."""
+        if self._server is not None:
+            self._server.close()
         await self._runner.cleanup()
+        self.connections.abort_all()
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        # A release may have 65,536 bins: whoever asks for them must not hold up the roles, which share the event loop.
-        async with self._one_at_a_time:
-            body = await asyncio.to_thread(generate_latest, self._registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+    def _new_protocol(self) -> asyncio.Protocol:
+        assert self._runner.server is not None, "a connection is made after the runner is set up"
+        return self._runner.server()
+
+    async def _serve_metrics(self, request: web.Request) -> web.StreamResponse:
+        body = await self._metrics.encode()
+        if len(body) <= CHUNK:
+            return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        del body  # a client that waits must not keep a version in memory
+        try:
+            async with self._scrapes.enter():
+                body = await self._metrics.encode()
+                headers = {"Content-Type": CONTENT_TYPE_LATEST, "Content-Length": str(len(body))}
+                response = web.StreamResponse(headers=headers)
+                return await send(request, response, pieces_of([body]), self._scrapes.is_crowded, self._pace)
+        except Crowded:
+            headers = _NOW | {"Retry-After": "2"}
+            return web.Response(status=503, text="too many clients read the metrics; try again later\n", headers=headers)
 
     async def _livez(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n", headers=_NOW)
@@ -91,6 +140,28 @@ class Listener:
     async def _readyz(self, request: web.Request) -> web.Response:
         ready = self._ready()
         return web.Response(text="ready\n" if ready else "not ready\n", status=200 if ready else 503, headers=_NOW)
+
+
+class EncodedMetrics:
+    """The metrics of a registry as text, which all connections share; they are encoded once for each version."""
+
+    def __init__(self, registry: CollectorRegistry, version: Callable[[], int] | None) -> None:
+        self._registry = registry
+        self._version = version
+        self._encoded: tuple[int, bytes] | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def encode(self) -> bytes:
+        """The metrics as they are now."""
+        async with self._one_at_a_time:
+            version = None if self._version is None else self._version()
+            if self._encoded is not None and self._encoded[0] == version:
+                return self._encoded[1]
+            # A release may have 65,536 bins: encoding them must not hold up the roles, which share the event loop.
+            body = await asyncio.to_thread(generate_latest, self._registry)
+            if version is not None:
+                self._encoded = version, body
+            return body
 
 
 def operator_listener(

@@ -83,6 +83,8 @@ class PublicMetrics:
     """What the public listener shows."""
 
     def __init__(self, study: str) -> None:
+        self.version = 0
+        """Grows with every change, so that the metrics are encoded once for each."""
         self.registry = StudyRegistry(study)
         registry = self.registry
         self._budget = Gauge("streamproc_budget_rho", "Budget in zCDP", ["release"], registry=registry)
@@ -102,6 +104,7 @@ class PublicMetrics:
             self._budget.labels(name).set(spending.rho)
             self._spent.labels(name).set(spending.spent)
             self._clamped.by_release[name] = spending.clamped
+        self.version += 1
 
     def show_counts(self, contract: Contract, counts: IntArray) -> None:
         """The released counts of a release's last period."""
@@ -115,6 +118,7 @@ class PublicMetrics:
         for label, count in zip(labels, counts.tolist(), strict=True):
             self._bins.labels(name, label).set(count)
             self._padding.labels(name, label).set(padding)
+        self.version += 1
 
 
 class OperatorMetrics:

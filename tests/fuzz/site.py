@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.web import Application
+from aiohttp.web import Application, RequestHandler
 
 from streamproc.service.listeners import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
@@ -48,6 +48,12 @@ class Wire(asyncio.Transport):
 
     def abort(self) -> None:
         self.closed.set()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """It has room for all."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def pause_reading(self) -> None:
         """All there is to read has been handed over."""
@@ -88,11 +94,10 @@ class Site:
     async def _asked(self, data: bytes) -> bytes:
         if self.page is not None:
             self.page._follower.version += 1  # an answer kept for an earlier input would hide what this one does
-        server = self.listener._runner.server
-        assert server is not None
-        connection, wire, hearing = server(), Wire(), Hearing()
-        connection.logger = hearing
+        connection, wire, hearing = self.listener.connections(), Wire(), Hearing()
         connection.connection_made(wire)
+        assert isinstance(connection._protocol, RequestHandler)
+        connection._protocol.logger = hearing
         connection.data_received(data)
         try:
             async with asyncio.timeout(PATIENCE):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from streamproc.service.connections import Connections
 from streamproc.service.listeners import Listener
 from streamproc.service.operator_token import demand
+from streamproc.service.sending import send
 from streamproc.service.status_page import StatusPage, answers, documents, downloads
 from streamproc.service.status_page.crowds import Kept, Shared
 from streamproc.service.status_page.live import LiveStreams
@@ -92,13 +94,13 @@ def operator_requests() -> list[bytes]:
     return [request("/metrics", shown), request("/livez"), request("/readyz?verbose=1"), request("/livez", shown)]
 
 
-_ANSWERING = (answers.adding_headers, answers.encoded, answers.plain, answers.problem, answers.tagged)
+_ANSWERING = (answers.adding_headers, answers.encoded, answers.problem, answers.Body, send)
 _ASKED = (question, documents.answers, documents.bins, downloads.csv_file, downloads.records)
-_PAGE = (StatusPage, Listener, LiveStreams, Kept, Shared, *_ANSWERING, *_ASKED)
+_PAGE = (StatusPage, Listener, Connections, LiveStreams, Kept, Shared, *_ANSWERING, *_ASKED)
 _REQUEST = (of_request, (TurnedAway,), REQUEST)
 
 WEB_TARGETS = (
     Target("page", _PAGE, _fed(public_site(LETTERS)), lambda: page_requests(LETTERS), *_REQUEST),
     Target("page-of-words", _PAGE, _fed(public_site(WORDS)), lambda: page_requests(WORDS), *_REQUEST),
-    Target("operator", (Listener, demand), _fed(operator_site()), operator_requests, *_REQUEST),
+    Target("operator", (Listener, Connections, demand), _fed(operator_site()), operator_requests, *_REQUEST),
 )

@@ -14,7 +14,9 @@ from prometheus_client import CollectorRegistry
 from streamproc.ports.connect import connect
 from streamproc.ports.log import Log, TopicSettings
 from streamproc.ports.reading import everything
+from streamproc.service.connections import Limits
 from streamproc.service.listeners import Address, Listener
+from streamproc.service.sending import Pace
 from streamproc.service.status_page import StatusPage
 from streamproc.study import Study
 from streamproc.wire.topics import Topics
@@ -45,9 +47,9 @@ class Asking:
 
 
 @asynccontextmanager
-async def served(log: Log, study: Study) -> AsyncIterator[Asking]:
-    page = StatusPage(study)
-    listener = Listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True)
+async def served(log: Log, study: Study, *, limits: Limits | None = None, pace: Pace | None = None) -> AsyncIterator[Asking]:
+    page = StatusPage(study, pace=pace)
+    listener = Listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True, limits=limits, pace=pace)
     page.attach(listener.app)
     address = await listener.start()
     try:

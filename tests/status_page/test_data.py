@@ -19,6 +19,7 @@ from streamproc.ports.log import Offset
 from streamproc.ports.panel_csv import release_csv
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
+from streamproc.service.sending import Pace
 from streamproc.service.status_page import documents, downloads
 from streamproc.service.status_page.crowds import Crowded, Kept, Turnstile
 from streamproc.service.status_page.documents import answers
@@ -238,7 +239,7 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
 
 def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
     a, b, c, old = (("a",), ("b",), ("c",), ("old",))
-    kept = Kept(most_bytes=30)  # two answers of 5 with their questions, which Python writes with 6 characters
+    kept = Kept[bytes](most_bytes=30)  # two answers of 5 with their questions, which Python writes with 6 characters
     kept.put(1, old, b"1234")
     kept.put(2, a, b"12345")
     kept.put(1, ("older still",), b"1")
@@ -251,7 +252,7 @@ def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
 
 
 def test_long_questions_take_up_room_too() -> None:
-    kept = Kept(most_bytes=1000)
+    kept = Kept[bytes](most_bytes=1000)
     questions = [(f"{number}{'x' * 300}",) for number in range(100)]
     for question in questions:
         kept.put(1, question, b"1")
@@ -287,8 +288,12 @@ async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_
         return iter(too_much)
 
     monkeypatch.setattr(downloads, "release_csv", the_first_fits_in_no_buffer)
-    monkeypatch.setattr(downloads, "STALLED", 0.2)
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking, asyncio.timeout(60):
+    quick = Pace(alone=0.2, crowded=0.2)
+    async with (
+        half_way.place.connect() as log,
+        served(log, half_way.place.study, pace=quick) as asking,
+        asyncio.timeout(60),
+    ):
         await asking.status_when(three_columns)
         where = urlsplit(asking.url)
         stalled, request = await asyncio.open_connection(where.hostname, where.port, limit=1000)

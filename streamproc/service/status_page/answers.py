@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -20,8 +22,8 @@ HEADERS = {
     "Server": "streamproc",
 }
 
-LARGE = 32_768
-"""Bytes above which compressing is left to a thread."""
+WORTH_PACKING = 1_000
+"""Bytes below which a body is not compressed: it fits into one packet as it is."""
 
 _KINDS = {
     ".html": "text/html",
@@ -49,20 +51,34 @@ def adding_headers(page: bytes) -> Callable[[web.Request, web.StreamResponse], A
     return add_headers
 
 
-def tagged(request: web.Request, body: bytes, kind: str) -> web.Response:
-    """The body, or 304 if the browser has it."""
-    tag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    if tag in request.headers.get("If-None-Match", ""):
-        return web.Response(status=304, headers=headers)
-    response = web.Response(body=body, content_type=kind, charset="utf-8", headers=headers, zlib_executor_size=LARGE)
-    response.enable_compression()
-    return response
+@dataclass(frozen=True)
+class Body:
+    """The body of a response, made once and shared by every connection that it is sent on."""
 
+    plain: bytes
+    packed: bytes | None
+    """The same as gzip; None if it is not worth it."""
+    tag: str
 
-def plain(request: web.Request, values: Mapping[str, Any]) -> web.Response:
-    """Values as JSON."""
-    return tagged(request, encoded(values), "application/json")
+    @classmethod
+    def of(cls, plain: bytes) -> Body:
+        """Takes a while for a large one."""
+        packed = gzip.compress(plain, mtime=0) if len(plain) >= WORTH_PACKING else None
+        return cls(plain, packed, f'W/"{hashlib.sha256(plain).hexdigest()[:32]}"')
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.packed or b"")
+
+    def chosen(self, request: web.Request) -> tuple[bytes, dict[str, str]]:
+        """The bytes to send in answer to a request, and the headers that go with them."""
+        headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if self.packed is None or "gzip" not in request.headers.get("Accept-Encoding", "").lower():
+            return self.plain, headers
+        return self.packed, headers | {"Content-Encoding": "gzip"}
+
+    def is_had(self, request: web.Request) -> bool:
+        """Whether the browser has it."""
+        return self.tag in request.headers.get("If-None-Match", "")
 
 
 def encoded(values: Mapping[str, Any]) -> bytes:
@@ -79,8 +95,8 @@ def problem(status: int, said: str) -> web.Response:
 class Asset:
     """A file of the page, in memory."""
 
-    def __init__(self, name: str, body: bytes) -> None:
-        self.body = body
+    def __init__(self, name: str, content: bytes) -> None:
+        self.body = Body.of(content)
         self.kind = _KINDS[name[name.rindex(".") :]]
 
 

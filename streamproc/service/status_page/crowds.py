@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 Question: TypeAlias = tuple[str | int | tuple[str, ...], ...]
 """What is asked for, and nothing else that an address may hold."""
 
+Answer = TypeVar("Answer", bound=Sized)
+"""Its length is the memory it takes, in bytes."""
 
-class Kept:
+
+class Kept(Generic[Answer]):
     """Answers of the newest version by their question, those asked for last: all pages ask the same at the same time."""
 
     def __init__(self, most_bytes: int) -> None:
         """`most_bytes` of answers and questions: who asks decides how long those are, too."""
         self._most = most_bytes
         self._version = -1
-        self._answers: OrderedDict[Question, bytes] = OrderedDict()
+        self._answers: OrderedDict[Question, Answer] = OrderedDict()
         self._bytes = 0
 
-    def get(self, version: int, question: Question) -> bytes | None:
+    def get(self, version: int, question: Question) -> Answer | None:
         """The answer, if it is there and of that version."""
         if version != self._version or question not in self._answers:
             return None
         self._answers.move_to_end(question)
         return self._answers[question]
 
-    def put(self, version: int, question: Question, answer: bytes) -> None:
+    def put(self, version: int, question: Question, answer: Answer) -> None:
         """Keep it, in place of all of an earlier version, and of those not asked for longest."""
         if version < self._version:
             return
@@ -42,24 +45,24 @@ class Kept:
             self._bytes -= _size(*self._answers.popitem(last=False))
 
 
-def _size(question: Question, answer: bytes) -> int:
+def _size(question: Question, answer: Sized) -> int:
     return len(repr(question)) + len(answer)
 
 
-class Shared:
+class Shared(Generic[Answer]):
     """Work under way, by what it is for: whoever wants the same waits for it."""
 
     def __init__(self) -> None:
-        self._tasks: dict[tuple[int, Question], asyncio.Future[bytes]] = {}
+        self._tasks: dict[tuple[int, Question], asyncio.Future[Answer]] = {}
 
-    async def once(self, what: tuple[int, Question], work: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def once(self, what: tuple[int, Question], work: Callable[[], Awaitable[Answer]]) -> Answer:
         """The result of `work`, or of the same for another; who goes away meanwhile does not end it."""
         if what not in self._tasks:
             self._tasks[what] = asyncio.ensure_future(work())
             self._tasks[what].add_done_callback(lambda task: self._forget(what, task))
         return await asyncio.shield(self._tasks[what])
 
-    def _forget(self, what: tuple[int, Question], task: asyncio.Future[bytes]) -> None:
+    def _forget(self, what: tuple[int, Question], task: asyncio.Future[Answer]) -> None:
         del self._tasks[what]
         if not task.cancelled():
             task.exception()  # told to whoever still waits, and else to nobody
@@ -74,8 +77,13 @@ class Turnstile:
 
     def __init__(self, inside: int, waiting: int) -> None:
         self._places = asyncio.Semaphore(inside)
+        self._inside = inside
         self._most = inside + waiting
         self._there = 0
+
+    def is_crowded(self) -> bool:
+        """Whether somebody waits for a place."""
+        return self._there > self._inside
 
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:

@@ -13,14 +13,14 @@ from aiohttp import web
 from streamproc.errors import InvalidInput, StreamprocError
 from streamproc.panel.history import History
 from streamproc.ports.log import Log
+from streamproc.service.sending import CHUNK, Pace, pieces_of, send
 from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
+    Body,
     adding_headers,
     assets,
     encoded,
-    plain,
     problem,
-    tagged,
 )
 from streamproc.service.status_page.crowds import Crowded, Kept, Question, Shared, Turnstile
 from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
@@ -53,28 +53,33 @@ ADDRESSES = {
 class StatusPage:
     """The page of one study, on one listener."""
 
-    def __init__(self, study: Study, tell: Callable[[Shown], None] = lambda shown: None) -> None:
+    def __init__(
+        self, study: Study, tell: Callable[[Shown], None] = lambda shown: None, *, pace: Pace | None = None
+    ) -> None:
         """`tell` is called with whatever the page shows from now on."""
         self._study = study
         self._costs = replace_one_costs(study)
+        self._pace = pace or Pace()
         # Its own threads: whoever asks much here must not keep the synthesizer waiting for one.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="status-page")
         self._follower = Follower(study, self._threads, tell)
         self._streams = LiveStreams(self._follower)
         self._assets = assets()
         self._work, self._reading, self._files = Turnstile(2, 64), Turnstile(4, 64), Turnstile(1, 4)
-        self._kept, self._making = Kept(MOST_KEPT), Shared()
+        self._large = Turnstile(8, 64)
+        """Documents that are sent in more than one chunk: a slow client keeps one in memory that others may not need."""
+        self._kept, self._making = Kept[Body](MOST_KEPT), Shared[Body]()
 
     def attach(self, app: web.Application) -> None:
         """Serve it there."""
-        app.on_response_prepare.append(adding_headers(self._assets["index.html"].body))
+        app.on_response_prepare.append(adding_headers(self._assets["index.html"].body.plain))
         app.on_shutdown.append(self._streams.close)
         app.on_cleanup.append(self._let_go)
         app.add_routes(
             [
-                web.get("/", self._index),
-                web.get("/static/{name}", self._asset),
-                web.get("/api/v1/", self._addresses),
+                web.get("/", self._guarded(self._index)),
+                web.get("/static/{name}", self._guarded(self._asset)),
+                web.get("/api/v1/", self._guarded(self._addresses)),
                 web.get("/api/v1/status", self._guarded(self._get_status)),
                 web.get("/api/v1/series", self._guarded(self._series)),
                 web.get("/api/v1/bins", self._guarded(self._bins)),
@@ -102,20 +107,20 @@ class StatusPage:
 
     # the page itself
 
-    async def _index(self, request: web.Request) -> web.Response:
+    async def _index(self, request: web.Request) -> web.StreamResponse:
         asset = self._assets["index.html"]
-        return tagged(request, asset.body, asset.kind)
+        return await self._answer(request, asset.body, asset.kind)
 
-    async def _asset(self, request: web.Request) -> web.Response:
+    async def _asset(self, request: web.Request) -> web.StreamResponse:
         asset = self._assets.get(request.match_info["name"])
-        return problem(404, "no such file") if asset is None else tagged(request, asset.body, asset.kind)
+        return problem(404, "no such file") if asset is None else await self._answer(request, asset.body, asset.kind)
 
     # its data
 
-    async def _addresses(self, request: web.Request) -> web.Response:
-        return plain(request, {"version": 1, "addresses": ADDRESSES})
+    async def _addresses(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, Body.of(encoded({"version": 1, "addresses": ADDRESSES})), "application/json")
 
-    async def _get_status(self, request: web.Request) -> web.Response:
+    async def _get_status(self, request: web.Request) -> web.StreamResponse:
         # There is only one of it, and whoever wants to know whether all is well must not have to wait behind others.
         return await self._made(
             request, ("status",), lambda: documents.status(self._study, self._follower.shown, self._costs), nullcontext()
@@ -153,7 +158,8 @@ class StatusPage:
 
     async def _records(self, request: web.Request, topic: str) -> web.StreamResponse:
         async with self._reading.enter():
-            return await records(self._topics(), topic, _number(request, "offset", 0, 0))
+            found = await records(self._topics(), topic, _number(request, "offset", 0, 0))
+            return await send(request, found.response, pieces_of(found.parts), self._reading.is_crowded, self._pace)
 
     async def _csv(self, request: web.Request) -> web.StreamResponse:
         release = self._release(request)
@@ -161,7 +167,10 @@ class StatusPage:
         if history is not None and history.rows * history.period > MOST_CELLS:
             return problem(413, f"release {release} has more than {MOST_CELLS} cells: use `streamproc pull`")
         async with self._files.enter():
-            return await csv_file(request, self._topics(), self._study, release, self._threads)
+            found = await csv_file(self._topics(), self._study, release, self._threads)
+            if found is None:
+                return problem(404, f"release {release}: no column is published yet")
+            return await send(request, found.response, found.pieces, self._files.is_crowded, self._pace)
 
     # what they share
 
@@ -187,13 +196,25 @@ class StatusPage:
         question: Question,
         make: Callable[[], Mapping[str, Any]],
         turn: AbstractAsyncContextManager[None] | None = None,
-    ) -> web.Response:
+    ) -> web.StreamResponse:
         """What was made of the newest version, or is being made for somebody else, or is made now, when it is our turn."""
         version = self._follower.version
         body = self._kept.get(version, question)
         if body is None:
             body = await self._making.once((version, question), lambda: self._make(version, question, make, turn))
-        return tagged(request, body, "application/json")
+        return await self._answer(request, body, "application/json")
+
+    async def _answer(self, request: web.Request, body: Body, kind: str) -> web.StreamResponse:
+        """The body, or 304 if the browser has it; a large one in chunks, when it is our turn."""
+        content, headers = body.chosen(request)
+        headers["Content-Type"] = f"{kind}; charset=utf-8"
+        if body.is_had(request):
+            return web.Response(status=304, headers=headers)
+        if len(content) <= CHUNK:
+            return web.Response(body=content, headers=headers)
+        async with self._large.enter():
+            response = web.StreamResponse(headers=headers | {"Content-Length": str(len(content))})
+            return await send(request, response, pieces_of([content]), self._large.is_crowded, self._pace)
 
     async def _make(
         self,
@@ -201,9 +222,9 @@ class StatusPage:
         question: Question,
         make: Callable[[], Mapping[str, Any]],
         turn: AbstractAsyncContextManager[None] | None,
-    ) -> bytes:
+    ) -> Body:
         async with turn or self._work.enter():
-            body = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: encoded(make()))
+            body = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: Body.of(encoded(make())))
         self._kept.put(version, question, body)
         return body
 

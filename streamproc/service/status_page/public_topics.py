@@ -8,6 +8,9 @@ from streamproc.ports.log import Log, Offset, Reader
 from streamproc.study import Study
 from streamproc.wire.topics import Topics
 
+READ_AT_ONCE = 4
+"""Records that `pieces` reads at a time. A chunk of a column has half a megabyte."""
+
 
 class PublicTopics:
     """The part of a log that everybody may read. Another topic raises PermissionError, and nothing here writes."""
@@ -45,7 +48,7 @@ class PublicTopics:
         given = 0
         try:
             while reader.position < end and given < most:
-                for record in await reader.read(max_records=16):
+                for record in await reader.read(max_records=READ_AT_ONCE):
                     if record.offset >= end or given >= most:
                         return
                     value = record.value or b""

@@ -13,7 +13,7 @@ import click
 
 from streamproc.cli.deployed import AS_LONG_AS_IT_TAKES, on_deployment, timeout_option
 from streamproc.cli.options import again_option, json_option, panel_argument, seed_option, study_argument, without_deployment
-from streamproc.cli.role_options import Serving, role
+from streamproc.cli.role_options import LOG_OPTIONS, PUBLIC_HELP, Serving, role
 
 if TYPE_CHECKING:
     from streamproc.service.deployment import Deployment
@@ -250,6 +250,21 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
 
 @click.command()
 @on_deployment
+@click.option("--public", metavar="HOST:PORT", required=True, help=PUBLIC_HELP)
+@LOG_OPTIONS[0]
+@LOG_OPTIONS[1]
+def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) -> None:
+    """Serve the status page, from public topics alone.
+
+    Needs an analyst's rights, no state folder, and no other process. Stays until told to stop.
+    """
+    from streamproc.cli.page import page
+
+    page(deployment, public=public, log_json=log_json, debug=debug)
+
+
+@click.command()
+@on_deployment
 @timeout_option(AS_LONG_AS_IT_TAKES)
 @click.option("--accept-cost", is_flag=True, help="Pay for an announced draw that was lost; the ledger says so for ever.")
 def restore(deployment: Deployment, *, accept_cost: bool) -> None:
@@ -299,6 +314,7 @@ COMMANDS = (
     watch,
     pull,
     verify,
+    page,
     restore,
     purge,
     status,

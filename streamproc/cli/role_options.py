@@ -26,18 +26,22 @@ class Serving:
     debug: bool
 
 
+PUBLIC_HELP = "Serve the status page and public /metrics, /livez and /readyz there."
+
+LOG_OPTIONS = (
+    click.option("--log-json", is_flag=True, help="Log lines as JSON."),
+    click.option("--debug", is_flag=True, help="More log lines."),
+)
+
 _OPTIONS = (
-    click.option(
-        "--public", metavar="HOST:PORT", help="Serve the status page and public /metrics, /livez and /readyz there."
-    ),
+    click.option("--public", metavar="HOST:PORT", help=PUBLIC_HELP),
     click.option(
         "--operator",
         metavar="HOST:PORT",
         help="Serve the operator's /metrics, /livez and /readyz there; beyond this machine only with a token.",
     ),
     click.option("--stay", is_flag=True, help="Once the study is over, or the role refuses to go on, wait to be told."),
-    click.option("--log-json", is_flag=True, help="Log lines as JSON."),
-    click.option("--debug", is_flag=True, help="More log lines."),
+    *LOG_OPTIONS,
 )
 
 

@@ -6,10 +6,10 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamproc.cli.deployed import first_error, run_until_told
 from streamproc.cli.figures import INSECURE
@@ -36,7 +36,6 @@ def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health]
     set_up_logs(deployment.study.name, as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
     if deployment.seed is not None:
         event(INSECURE, logging.WARNING)
-    deployment = replace(deployment, on_slow_connection=_say_connecting_once(deployment.broker.url))
     health = Health(deployment)
     listeners, page = _listeners(health, serving), _page(deployment, health) if serving.public is not None else None
     if page is not None:
@@ -44,23 +43,37 @@ def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Health]
 
     async def work_and_listen() -> None:
         async with AsyncExitStack() as stack:
-            for listener in listeners:
-                address = await listener.start()
-                stack.push_async_callback(listener.stop)
-                event("listening", address=f"{address.host}:{address.port}")
-            await patiently(lambda: _knock(deployment), health)
-            log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
-            event("connected", broker=deployment.broker.url)
+            log = await listen_and_connect(stack, listeners, deployment, health)
             if page is not None:
                 await stack.enter_async_context(page.following(log))
             await (_stay(work(log, health), health) if serving.stay else work(log, health))
             event(OVER)
 
+    run_and_log(work_and_listen(), as_json=serving.log_json)
+
+
+async def listen_and_connect(
+    stack: AsyncExitStack, listeners: Sequence[Listener], deployment: Deployment, health: Health
+) -> Log:
+    """Start the listeners, then wait for the broker. Both last until the stack is left."""
+    deployment = replace(deployment, on_slow_connection=_say_connecting_once(deployment.broker.url))
+    for listener in listeners:
+        address = await listener.start()
+        stack.push_async_callback(listener.stop)
+        event("listening", address=f"{address.host}:{address.port}")
+    await patiently(lambda: _knock(deployment), health)
+    log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
+    event("connected", broker=deployment.broker.url)
+    return log
+
+
+def run_and_log(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
+    """Run until the work ends or the process is told to stop; with `as_json` an error is the last line of the log."""
     try:
-        if run_until_told(work_and_listen()):
+        if run_until_told(work):
             event("stopped, as told")
     except StreamprocError as error:
-        if not serving.log_json:
+        if not as_json:
             raise
         # Who reads lines of JSON reads the last one too.
         event(str(error), logging.ERROR, exit_code=error.exit_code)
@@ -91,32 +104,40 @@ def _listeners(health: Health, serving: Serving) -> list[Listener]:
     if serving.public is None and serving.operator is None:
         return []
     # Slow to import, and most processes do not listen.
-    from streamproc.service.listeners import Address, Listener, operator_listener
+    from streamproc.service.listeners import Address, operator_listener
     from streamproc.service.operator_token import read_token
 
     listeners = []
     if serving.public is not None:
-        address, metrics = Address.parse(serving.public), health.public
-        listeners.append(Listener(address, metrics.registry, lambda: health.publicly_ready, version=lambda: metrics.version))
+        listeners.append(public_listener(health, serving.public))
     if serving.operator is not None:
         address, registry = Address.parse(serving.operator), health.operator.registry
         listeners.append(operator_listener(address, registry, lambda: health.ready, read_token(os.environ)))
     return listeners
 
 
+def public_listener(health: Health, address: str) -> Listener:
+    """Shows what is public of `health`."""
+    from streamproc.service.listeners import Address, Listener
+
+    metrics = health.public
+    return Listener(Address.parse(address), metrics.registry, lambda: health.publicly_ready, version=lambda: metrics.version)
+
+
 def _page(deployment: Deployment, health: Health) -> StatusPage:
     """What the public listener shows."""
     from streamproc.service.status_page import StatusPage
 
-    def show(shown: Shown) -> None:
-        """Also what was released before this process started, whose synthesizer may be elsewhere or may refuse to go on."""
-        if shown.following and shown.problem is None:
-            health.recorded(shown.ledger)
-        for history in shown.histories.values():
-            if history.counts:
-                health.public.show_counts(history.contract, history.counts[-1])
+    return StatusPage(replace(deployment.study, broker=deployment.broker), lambda shown: show_metrics(health, shown))
 
-    return StatusPage(replace(deployment.study, broker=deployment.broker), show)
+
+def show_metrics(health: Health, shown: Shown) -> None:
+    """Show as metrics what the page shows: also what was released before this process started."""
+    if shown.following and shown.problem is None:
+        health.recorded(shown.ledger)
+    for history in shown.histories.values():
+        if history.counts:
+            health.public.show_counts(history.contract, history.counts[-1])
 
 
 def _say_connecting_once(url: str) -> Callable[[], None]:

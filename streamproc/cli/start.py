@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-_UNTIL_TOLD = ("run", "gather", "synthesize", "watch", "demo")
+_UNTIL_TOLD = ("run", "gather", "synthesize", "watch", "demo", "page")
 
 
 def main() -> NoReturn:

@@ -257,7 +257,7 @@ start.main()
 
 @pytest.mark.parametrize("module", ["click", "streamproc.service.deployment"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("command", ["run", "gather", "synthesize", "watch", "demo", "verify"])
+@pytest.mark.parametrize("command", ["run", "gather", "synthesize", "watch", "demo", "page", "verify"])
 def test_a_command_that_is_told_to_stop_while_it_is_imported_ends_as_it_would_later(
     study: Path, command: str, number: signal.Signals, module: str
 ) -> None:

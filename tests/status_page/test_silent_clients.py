@@ -23,7 +23,7 @@ from streamproc.service.listeners import Address, Listener
 from streamproc.service.metrics import PublicMetrics
 from streamproc.service.sending import Pace
 from streamproc.study import Study, WindowRelease
-from streamproc.synth.contract import contracts
+from streamproc.synth.contract import stated_contracts
 from streamproc.wire.topics import Topics
 from tests.status_page.serving import Asking, served
 from tests.world.stories import small_study
@@ -149,8 +149,8 @@ async def test_a_house_full_of_silent_readers_answers_probes_and_is_free_again(s
 async def many_bins() -> AsyncIterator[tuple[PublicMetrics, str]]:
     """Metrics of a release of 65,536 bins, and where they are served."""
     study = small_study(WindowRelease("w", k=16), alphabet=("a", "b"), partitions=1, horizon=16)
-    metrics = PublicMetrics()
-    metrics.show_counts(contracts(study, 1000, insecure=False)["w"], np.arange(2**16))
+    metrics = PublicMetrics(study.name)
+    metrics.show_counts(stated_contracts(study, 1000, insecure=False)["w"], np.arange(2**16))
     listener = Listener(Address("127.0.0.1", 0), metrics.registry, lambda: True, version=lambda: metrics.version, pace=QUICK)
     address = await listener.start()
     try:

@@ -45,10 +45,18 @@ class Shown:
 class Follower:
     """Keeps `shown` up to date. Nothing that goes wrong here ends the process: a page is not worth a study."""
 
-    def __init__(self, study: Study, threads: Executor, tell: Callable[[Shown], None] = lambda shown: None) -> None:
+    def __init__(
+        self,
+        study: Study,
+        threads: Executor,
+        tell: Callable[[Shown], None] = lambda shown: None,
+        away: Callable[[LogError], None] = lambda problem: None,
+    ) -> None:
+        """`away` is called when the broker does not answer or denies something; what it raises ends `follow`."""
         self._study = study
         self._threads = threads
         self._tell = tell
+        self._away = away
         self.shown = Shown()
         self.version = 0
         """Grows with every change of `shown`."""
@@ -82,8 +90,9 @@ class Follower:
                 holds = False  # it is another study's ledger: nothing of it is shown
                 self._show(replace(self.shown, problem=str(other), following=True))
                 event(f"status page: {other}", logging.WARNING)
-            except LogError:
-                self._show(replace(self.shown, following=False))  # the roles say what is wrong with the broker
+            except LogError as problem:
+                self._show(replace(self.shown, following=False))
+                self._away(problem)
             except Exception as unexpected:
                 self._show(replace(self.shown, following=False))
                 event(f"status page: {type(unexpected).__name__}, reading again", logging.ERROR)

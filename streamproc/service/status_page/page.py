@@ -12,7 +12,7 @@ from aiohttp import web
 
 from streamproc.errors import InvalidInput, StreamprocError
 from streamproc.panel.history import History
-from streamproc.ports.log import Log
+from streamproc.ports.log import Log, LogError
 from streamproc.service.sending import CHUNK, Pace, pieces_of, send
 from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
@@ -54,15 +54,23 @@ class StatusPage:
     """The page of one study, on one listener."""
 
     def __init__(
-        self, study: Study, tell: Callable[[Shown], None] = lambda shown: None, *, pace: Pace | None = None
+        self,
+        study: Study,
+        tell: Callable[[Shown], None] = lambda shown: None,
+        *,
+        away: Callable[[LogError], None] = lambda problem: None,
+        pace: Pace | None = None,
     ) -> None:
-        """`tell` is called with whatever the page shows from now on."""
+        """`tell` is called with whatever the page shows from now on; `away` when the topics cannot be read.
+
+        What `away` raises ends `follow`.
+        """
         self._study = study
         self._costs = replace_one_costs(study)
         self._pace = pace or Pace()
         # Its own threads: whoever asks much here must not keep the synthesizer waiting for one.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="status-page")
-        self._follower = Follower(study, self._threads, tell)
+        self._follower = Follower(study, self._threads, tell, away)
         self._streams = LiveStreams(self._follower)
         self._assets = assets()
         self._work, self._reading, self._files = Turnstile(2, 64), Turnstile(4, 64), Turnstile(1, 4)
@@ -101,6 +109,10 @@ class StatusPage:
             task.cancel()
             await asyncio.wait([task])
             self._follower.topics = None
+
+    async def follow(self, log: Log) -> None:
+        """Read the public topics until the last column of the last period is there; what is shown stays."""
+        await self._follower.follow(log)
 
     async def _let_go(self, app: web.Application) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,44 @@
+"""`page`: the status page in a process of its own, which needs no more than an analyst's rights."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from streamproc.cli.serving import OVER, listen_and_connect, public_listener, run_and_log, show_metrics
+from streamproc.ports.log import LogError, NotAllowed
+from streamproc.service.deployment import Deployment
+from streamproc.service.health import LEDGER, Health
+from streamproc.service.logs import event, set_up_logs
+from streamproc.service.status_page import StatusPage
+from streamproc.service.status_page.follower import Shown
+
+
+def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) -> None:
+    """Serve the status page until told to stop."""
+    set_up_logs(deployment.study.name, as_json=log_json, level="DEBUG" if debug else "INFO")
+    health = Health(deployment)
+    listener = public_listener(health, public)
+
+    def show(shown: Shown) -> None:
+        if shown.following:
+            health.followed()
+        show_metrics(health, shown)
+
+    def report(problem: LogError) -> None:
+        if isinstance(problem, NotAllowed):
+            raise problem
+        health.trouble(f"the broker is away, trying again: {problem}", LEDGER)
+
+    status_page = StatusPage(replace(deployment.study, broker=deployment.broker), show, away=report)
+    status_page.attach(listener.app)
+
+    async def listen() -> None:
+        async with AsyncExitStack() as stack:
+            log = await listen_and_connect(stack, [listener], deployment, health)
+            await status_page.follow(log)
+            event(OVER)
+            await asyncio.Event().wait()
+
+    run_and_log(listen(), as_json=log_json)

@@ -59,7 +59,7 @@ class Project:
             return ""
 
     def released(self) -> int:
-        metrics = self.ask("synthesizer", 9100, "/metrics")
+        metrics = self.ask("page", 9100, "/metrics")
         found = re.search(r"^streamproc_periods_released\{[^}]*\} (\S+)", metrics, re.MULTILINE)
         return int(float(found[1])) if found else 0
 
@@ -133,7 +133,7 @@ EXPECTED_TARGETS = [
     ("streamproc-operator", "gatherer", "up"),
     ("streamproc-operator", "gatherer", "up"),
     ("streamproc-operator", "synthesizer", "up"),
-    ("streamproc-public", "synthesizer", "up"),
+    ("streamproc-public", "page", "up"),
 ]
 
 

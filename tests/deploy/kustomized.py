@@ -14,6 +14,8 @@ UNDERSTOOD = {
     "apiVersion", "kind", "namespace", "resources", "images", "configMapGenerator", "generatorOptions", "patches",
 }  # fmt: skip
 WITHOUT_NAMESPACE = ("Namespace",)
+SETS = ("StatefulSet", "Deployment")
+"""Kinds that make pods."""
 MERGED_BY = {"containers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath", "ports": "containerPort"}
 """Lists of which a patch's items are merged with those of the same key; a patch's other lists replace what was there."""
 
@@ -76,4 +78,4 @@ def merge(target: dict[str, Any], change: dict[str, Any]) -> None:
 
 
 def containers_of(manifest: Manifest) -> list[dict[str, Any]]:
-    return list(manifest["spec"]["template"]["spec"]["containers"]) if manifest["kind"] == "StatefulSet" else []
+    return list(manifest["spec"]["template"]["spec"]["containers"]) if manifest["kind"] in SETS else []

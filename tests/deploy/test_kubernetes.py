@@ -15,7 +15,7 @@ import yaml
 
 from streamproc.ports.files import read_study
 from streamproc.ports.kafka.settings import KNOWN, PREFIX, KafkaSettings
-from tests.deploy.kustomized import Manifest, identity, kustomization, kustomized, manifests_in
+from tests.deploy.kustomized import SETS, Manifest, identity, kustomization, kustomized, manifests_in
 from tests.stream.programs import call
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -23,9 +23,13 @@ BASE, EXAMPLE = FOLDER / "base", FOLDER / "overlays" / "example"
 NAMESPACE = EXAMPLE / "namespace.yaml"
 VERSIONS = ("1.30", "1.34")
 """Of Kubernetes: the oldest and the newest we mean."""
-BROUGHT_ALONG = {"kafka-synthesizer", "kafka-gatherer", "operator-token", "roster"}
+BROUGHT_ALONG = {"kafka-synthesizer", "kafka-gatherer", "kafka-analyst", "operator-token", "roster"}
 """Secrets that the operator makes; they are in no file."""
 LISTENERS = {"public": 9100, "operator": 9101}
+USERS = {"synthesizer": "synthesizer", "gatherer": "gatherer", "page": "analyst"}
+"""Of the broker, for each set of pods."""
+UNUSED = ("STREAMPROC_STATE", "STREAMPROC_OPERATOR_TOKEN_FILE")
+"""Settings of all roles that `page` does not use."""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +39,11 @@ def built() -> list[Manifest]:
 
 def of_kind(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
     return {manifest["metadata"]["name"]: manifest for manifest in manifests if manifest["kind"] == kind}
+
+
+def sets_of(manifests: list[Manifest]) -> dict[str, Manifest]:
+    """What makes pods."""
+    return {name: each for kind in SETS for name, each in of_kind(manifests, kind).items()}
 
 
 def pod_of(manifest: Manifest) -> Any:
@@ -58,7 +67,7 @@ def matching(selector: dict[str, str], manifests: list[Manifest]) -> set[str]:
     """The sets whose pods a selector takes."""
     return {
         name
-        for name, each in of_kind(manifests, "StatefulSet").items()
+        for name, each in sets_of(manifests).items()
         if selector.items() <= each["spec"]["template"]["metadata"]["labels"].items()
     }
 
@@ -131,12 +140,14 @@ def test_kustomize_itself_makes_the_same(built: list[Manifest]) -> None:
 
 
 def test_every_selector_takes_the_pods_it_means(built: list[Manifest]) -> None:
-    everything = {"synthesizer", "gatherer"}
-    for name, each in of_kind(built, "StatefulSet").items():
+    everything = {"synthesizer", "gatherer", "page"}
+    for name, each in sets_of(built).items():
         assert matching(each["spec"]["selector"]["matchLabels"], built) == {name}
+    for each in of_kind(built, "StatefulSet").values():
         assert each["spec"]["serviceName"] in of_kind(built, "Service")
     assert {n: matching(s["spec"]["selector"], built) for n, s in of_kind(built, "Service").items()} == {
-        "public": {"synthesizer"},
+        "public": {"page"},
+        "page": {"page"},
         "synthesizer": {"synthesizer"},
         "gatherer": {"gatherer"},
     }
@@ -144,7 +155,7 @@ def test_every_selector_takes_the_pods_it_means(built: list[Manifest]) -> None:
         assert matching(each["spec"]["selector"]["matchLabels"], built) == {name}
     policies = of_kind(built, "NetworkPolicy")
     taken = {name: matching(each["spec"]["podSelector"]["matchLabels"], built) for name, each in policies.items()}
-    assert taken == {"deny-all": everything, "public": {"synthesizer"}, "operator": everything, "broker": everything}
+    assert taken == {"deny-all": everything, "public": {"page"}, "operator": everything, "broker": everything}
 
 
 def test_the_operators_listener_is_for_prometheus_alone(built: list[Manifest]) -> None:
@@ -160,12 +171,12 @@ def test_the_operators_listener_is_for_prometheus_alone(built: list[Manifest]) -
     assert let_in == {("public", "public"), ("operator", "operator")}
     for service in of_kind(built, "Service").values():
         shown = {port["targetPort"] for port in service["spec"]["ports"]}
-        assert shown == ({"public"} if service["metadata"]["name"] == "public" else {"operator"})
+        assert shown == ({"public"} if service["metadata"]["name"] in ("public", "page") else {"operator"})
 
 
-@pytest.mark.parametrize("name", ["synthesizer", "gatherer"])
+@pytest.mark.parametrize("name", USERS)
 def test_the_command_is_one_the_program_understands(built: list[Manifest], name: str) -> None:
-    container = container_of(of_kind(built, "StatefulSet")[name])
+    container = container_of(sets_of(built)[name])
     command, study, *options = container["args"]
     shown = call(command, "--help").out
     for option in options:
@@ -180,10 +191,10 @@ def test_the_command_is_one_the_program_understands(built: list[Manifest], name:
         assert container[probe]["httpGet"]["port"] in ports
 
 
-@pytest.mark.parametrize("name", ["synthesizer", "gatherer"])
+@pytest.mark.parametrize("name", USERS)
 def test_every_volume_and_file_is_there(built: list[Manifest], name: str) -> None:
-    each = of_kind(built, "StatefulSet")[name]
-    claims = {claim["metadata"]["name"] for claim in each["spec"]["volumeClaimTemplates"]}
+    each = sets_of(built)[name]
+    claims = {claim["metadata"]["name"] for claim in each["spec"].get("volumeClaimTemplates", ())}
     volumes = {volume["name"]: volume for volume in pod_of(each)["volumes"]}
     mounts = {mount["mountPath"]: mount["name"] for mount in container_of(each)["volumeMounts"]}
     assert set(mounts.values()) == claims | set(volumes)
@@ -193,23 +204,25 @@ def test_every_volume_and_file_is_there(built: list[Manifest], name: str) -> Non
             assert "secret" in source or source["configMap"]["name"] in maps
             secrets |= {source["secret"]["name"]} if "secret" in source else set()
         secrets |= {volume["secret"]["secretName"]} if "secret" in volume else set()
+        assert "configMap" not in volume or volume["configMap"]["name"] in maps
     assert secrets <= BROUGHT_ALONG
-    assert f"kafka-{name}" in secrets
+    assert f"kafka-{USERS[name]}" in secrets
+    assert name != "page" or secrets == {"kafka-analyst"}, "what everybody reaches holds no other secret"
     for variable, value in environment_of(each, built).items():
-        if value.startswith("/"):
+        if value.startswith("/") and not (name == "page" and variable in UNUSED):
             assert any(value.startswith(f"{path}/") for path in mounts), f"{variable}: {value} is on no volume"
 
 
-@pytest.mark.parametrize("name", ["synthesizer", "gatherer"])
+@pytest.mark.parametrize("name", USERS)
 def test_the_environment_is_one_the_program_understands(built: list[Manifest], name: str, tmp_path: Path) -> None:
-    environ = environment_of(of_kind(built, "StatefulSet")[name], built)
+    environ = environment_of(sets_of(built)[name], built)
     (tmp_path / "password").write_text("secret")
     settings = {key: value for key, value in environ.items() if key.startswith(PREFIX)}
     assert {key.removeprefix(PREFIX) for key in settings} <= set(KNOWN)
     # The certificates of the operator's brokers are not here; everything else is read as the program reads it.
     settings.pop(f"{PREFIX}CA")
     read = KafkaSettings.parse(("kafka:9093",), settings | {f"{PREFIX}PASSWORD_FILE": str(tmp_path / "password")})
-    assert (read.user, read.security) == (name, "SASL_SSL")
+    assert (read.user, read.security) == (USERS[name], "SASL_SSL")
     assert set(environ) - set(settings) == {
         "STREAMPROC_BROKER", "STREAMPROC_STATE", "STREAMPROC_OPERATOR_TOKEN_FILE", f"{PREFIX}CA",
     }  # fmt: skip
@@ -236,10 +249,10 @@ def test_there_are_not_more_gatherers_than_partitions(built: list[Manifest]) -> 
     assert of_kind(built, "StatefulSet")["gatherer"]["spec"]["replicas"] <= study.broker.partitions
 
 
-@pytest.mark.parametrize("name", ["synthesizer", "gatherer"])
+@pytest.mark.parametrize("name", USERS)
 def test_pods_have_no_more_rights_than_they_need(built: list[Manifest], name: str) -> None:
-    pod = pod_of(of_kind(built, "StatefulSet")[name])
-    container = container_of(of_kind(built, "StatefulSet")[name])
+    pod = pod_of(sets_of(built)[name])
+    container = container_of(sets_of(built)[name])
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 10001

@@ -41,12 +41,13 @@ def prometheus(shared_place: NewPlace, tmp_path_factory: pytest.TempPathFactory)
     place = shared_place("embedded", schedule=SCHEDULE)
     environ = {"STREAMPROC_OPERATOR_TOKEN_FILE": str(token)}
     place.do("init")
-    synthesizer = place.start("synthesize", *Listeners.ARGUMENTS, environ=environ)
+    page = place.start("page", *Listeners.ARGUMENTS[:2])
+    synthesizer = place.start("synthesize", *Listeners.ARGUMENTS[2:], environ=environ)
     gatherer = place.start("gather", *Listeners.ARGUMENTS[2:], environ=environ)
     targets = {
-        "streamproc-public": [(f"synthesizer.{NAMESPACE}", address(synthesizer, 1))],
+        "streamproc-public": [(f"page.{NAMESPACE}", address(page, 1))],
         "streamproc-operator": [
-            (f"synthesizer.{NAMESPACE}", address(synthesizer, 2)),
+            (f"synthesizer.{NAMESPACE}", address(synthesizer, 1)),
             (f"gatherer.{NAMESPACE}", address(gatherer, 1)),
         ],
     }

@@ -262,7 +262,7 @@ def test_a_command_that_is_told_to_stop_while_it_is_imported_ends_as_it_would_la
     study: Path, command: str, number: signal.Signals, module: str
 ) -> None:
     program = f"MODULE, NUMBER = {module!r}, {number.value}\n{TOLD_WHILE_IMPORTING}"
-    given = [] if command == "demo" else [str(study)]
+    given = {"demo": [], "page": [str(study), "--public=127.0.0.1:0"]}.get(command, [str(study)])
     ended = subprocess.run([sys.executable, "-c", program, command, *given], capture_output=True, text=True, check=False)
     says = "streamproc: interrupted" if ended.returncode == 130 and module != "click" else ""
     assert (ended.returncode, ended.stdout) == (128 + number if command == "verify" else 0, "")

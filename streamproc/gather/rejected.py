@@ -51,8 +51,8 @@ class RejectCollector:
     def reject(self, offsets: IntArray, reason: Reason) -> None:
         """Reports in these records do not count; an offset comes once for each report."""
         if len(offsets):
-            batches, others = self._decide(offsets)
-            np.add.at(self._counts[:, _PLACE[reason]], batches, 1)
+            decided, others = self._decide(offsets)
+            self._counts[: self._used, _PLACE[reason]] += decided
             if len(others):
                 self._single.append((others, reason))
 
@@ -71,14 +71,16 @@ class RejectCollector:
             self._decide(offsets)
 
     def _decide(self, offsets: IntArray) -> tuple[IntArray, IntArray]:
-        """The place of the batch that each report is in, as far as they are in batches, and the offsets of the others."""
+        """How many of these reports are in each known batch, and the offsets of those that are in none."""
         known = self._offsets[: self._used]
+        if not self._used:
+            return np.zeros(0, dtype=np.int64), offsets
         places = np.searchsorted(known, offsets)
-        found = places < self._used
-        found[found] = known[places[found]] == offsets[found]
-        batches = places[found]
-        np.subtract.at(self._left, batches, 1)
-        return batches, offsets[~found]
+        in_batch = known[np.minimum(places, self._used - 1)] == offsets
+        # `bincount` is many times as fast as `np.subtract.at`.
+        decided = np.bincount(places[in_batch], minlength=self._used)
+        self._left[: self._used] -= decided.astype(np.int32)
+        return decided, offsets[~in_batch]
 
     def drain(self) -> list[Reject]:
         """The rejects that became final since the last call, in the order of the log."""

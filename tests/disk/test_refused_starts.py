@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.wire.state import MAGIC, seal, unseal
+from streamproc.wire.state import MAGIC, STATE_VERSION, seal, unseal
 from tests.disk.conftest import Mount
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place, random_symbols
@@ -55,8 +55,9 @@ def check_refused(place: Place, role: str, why: str) -> None:
     before = everything(place)
     ended = place.start(role).end()
     assert (ended.code, ended.out) == (3, ""), ended.complaint
-    connected, line = ended.complaint.splitlines()
-    assert f"connected study={place.recipe.name} " in connected
+    connected, *steps, line = ended.complaint.splitlines()
+    assert f"study={place.recipe.name} connected " in connected
+    assert [step for step in steps if " partition " not in step] == []
     assert line.startswith("streamproc: state ")
     assert why in line
     assert everything(place) == before
@@ -92,7 +93,10 @@ SPOILT: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a flipped bit": (flipped, "damaged (its checksum does not match)"),
     "the first half": (lambda content: content[: len(content) // 2], "damaged (its checksum does not match)"),
     "nothing": (lambda content: b"", "not a state file"),
-    "a newer version": (lambda content: of_version(3, content), "version 3 is unknown; this program knows 1 to 2"),
+    "a newer version": (
+        lambda content: of_version(STATE_VERSION + 1, content),
+        f"version {STATE_VERSION + 1} is unknown; this program knows 1 to {STATE_VERSION}",
+    ),
     "another study's": (of_another_study, "belongs to another study"),
 }
 

@@ -326,7 +326,7 @@ def test_an_analyst_sees_what_is_public_and_no_watermark(
     found = json.loads(place.do("status", "--json", "--broker", kafka_broker.guest_url).out)
     assert found["watermark"] is None
     assert found["released"] == 0
-    place.do("verify", "--broker", kafka_broker.guest_url)
+    assert place.call("verify", "--broker", kafka_broker.guest_url).code == 6
     for command in (["close", "--period", 1], ["run"], ["gather"], ["synthesize"]):
         denied = place.call(*map(str, command), "--broker", kafka_broker.guest_url)
         assert denied.code == 5, denied.complaint

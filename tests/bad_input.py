@@ -90,6 +90,11 @@ BAD_STUDIES: list[tuple[str, str, str]] = [
     ("ahead 0", _and("[population]\nahead = 0"), "population.ahead"),
     ("ahead as text", _and('[population]\nahead = "2"'), "population.ahead"),
     (
+        "ahead below the periods that a grace spans",
+        _and('[population]\nahead = 2\n[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "1h"\ngrace = "3h"'),
+        "population.ahead",
+    ),
+    (
         "ahead 1 with a grace",
         _and('[population]\nahead = 1\n[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "day"\ngrace = "5m"'),
         "population.ahead",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from streamproc.cli.deployed import run_once
 from streamproc.cli.public import people_of, read_public, say_if_insecure, say_if_not_begun
+from streamproc.errors import VerificationFailed
 from streamproc.panel.frames import check_arrow
 from streamproc.ports.panel_files import save_panel
 from streamproc.ports.results import results_folder, write_json
@@ -19,6 +21,8 @@ from streamproc.synth.replace_one import replace_one_costs
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.ledger import PeriodRecord
 
+LEDGER = "ledger.json"
+
 
 def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     """Write the releases so far, and the ledger, into the folder."""
@@ -28,6 +32,10 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     say_if_not_begun(deployment, public)
     # All before the first is written: what does not verify leaves no part of it behind.
     public.check_complete()
+    if (earlier := _pulled_head(folder / LEDGER)) is not None:
+        if public.ledger is None:
+            return click.echo(f"{folder}: holds an earlier pull, which is kept", err=True)
+        _check_continues(folder / LEDGER, earlier, public.ledger)
     panels = {release.name: public.panel(release.name) for release in deployment.study.releases}
     results_folder(folder, list(panels), ())
     for name, panel in panels.items():
@@ -35,9 +43,26 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             save_panel(panel, folder / f"{name}.csv")
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
-    write_json(folder / "ledger.json", _ledger_to_dict(deployment.study, public.ledger, people_of(public)))
+    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, people_of(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
     say_if_insecure(public)
+
+
+def _pulled_head(path: Path) -> bytes | None:
+    """The head of the ledger that an earlier `pull` wrote there; None if there is none."""
+    try:
+        return bytes.fromhex(json.loads(path.read_bytes())["head"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _check_continues(path: Path, head: bytes, ledger: VerifiedLedger) -> None:
+    """Raise VerificationFailed if an earlier pull into this folder is not the beginning of this ledger."""
+    if head not in {ledger.head, *(record.previous for record in ledger.periods)}:
+        raise VerificationFailed(
+            f"{path}: its head is not in the ledger that was read, so it is of another study or run; check the broker's "
+            "address, or pull into another folder"
+        )
 
 
 def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:

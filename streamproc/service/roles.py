@@ -43,8 +43,11 @@ async def synthesize(
     if await patiently(lambda: is_over(deployment, log, draws=True), health, SYNTHESIZER):
         started.set()
         return await _follow_ledger(deployment, log, health)
-    if not create:
+    try:
         await patiently(lambda: _check_topics(deployment, log, Role.SYNTHESIZER), health, SYNTHESIZER)
+    except NotSetUp:
+        if not create:
+            raise
     with deployment.locked_disk() as disk:
         if create:
             await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health, SYNTHESIZER)

@@ -25,6 +25,9 @@ _UNITS = {
 _WORDS = {"minute": "m", "hour": "h", "day": "d", "week": "w"}
 
 
+SHORTEST_MONTH = timedelta(days=28)
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Period `t` ends at `start + t * every`; its cut follows `grace` later, and its release `release_after` later still."""
@@ -67,6 +70,16 @@ class Schedule:
     def release_of(self, period: int) -> datetime:
         """When `period` is due to be published, in UTC: its cut plus `release_after`, or its cut if there is none."""
         return self.cut_of(period) + (self.release_after or timedelta(0))
+
+    @property
+    def periods_ahead(self) -> int:
+        """How far a report that comes within its own period may be ahead of the last period closed.
+
+        In its grace a period is open while people report for later ones already: those that the grace spans, and one more.
+        """
+        if not self.grace:
+            return 1
+        return self.grace // (self.every if isinstance(self.every, timedelta) else SHORTEST_MONTH) + 2
 
 
 def _check_start(value: object) -> None:

@@ -72,10 +72,10 @@ class Study:
             raise StudyError(key, shown(release.event), "not the whole alphabet, or every report is a one")
 
     def _check_calendar(self) -> None:
-        if self.schedule is not None and self.schedule.grace and self.population.ahead == 1:
-            # In its grace a period is open while people report for the next one already.
-            raise StudyError("population.ahead", shown(self.population.ahead), "2 or more with a grace")
         if self.schedule is not None:
+            least, ahead = self.schedule.periods_ahead, self.population.ahead
+            if ahead is not None and ahead < least:
+                raise StudyError("population.ahead", shown(ahead), f"{least} or more with this grace and these periods")
             try:
                 self.schedule.release_of(self.horizon)
             except OverflowError:

@@ -32,6 +32,10 @@ async def _gather(deployment: Deployment, log: Log) -> None:
     await gather(deployment, log, Health(deployment))
 
 
+async def _run(deployment: Deployment, log: Log) -> None:
+    await synthesize(deployment, log, Health(deployment), catch_up=False, create=True)
+
+
 both_roles = pytest.mark.parametrize("role", [_synthesize, _gather], ids=["synthesize", "gather"])
 
 
@@ -95,7 +99,7 @@ def test_a_gatherer_refuses_a_study_that_has_begun_and_lost_a_topic(tmp_path: Pa
     in_virtual_time(story())
 
 
-@both_roles
+@pytest.mark.parametrize("role", [_synthesize, _gather, _run], ids=["synthesize", "gather", "run"])
 def test_a_state_folder_tells_that_the_study_has_begun_somewhere_else(tmp_path: Path, role: Command) -> None:
     async def story() -> None:
         world = StudyWorld(STUDY)

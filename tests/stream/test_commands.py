@@ -229,6 +229,25 @@ def test_pull_writes_parquet_when_asked_and_deletes_nothing(finished: Place, tmp
     assert {path.stem for path in tmp_path.glob("*.parquet")} == set(RELEASES)
 
 
+def test_pull_replaces_an_earlier_pull_only_by_what_continues_it(
+    finished: Place, new_place: NewPlace, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    other = new_place("embedded")
+    released = other.start("run", "--until-done")
+    other.do("send", other.write_panel(random_symbols("01", other.recipe.people, 4, seed=5)), "--close")
+    assert released.end().code == 0
+    finished.do("pull", "--out", out)
+    finished.do("pull", "--out", out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    missing = new_place("embedded").call("pull", "--out", out)
+    another = other.call("pull", "--out", out)
+    assert (missing.code, another.code) == (0, 4)
+    assert "holds no ledger of" in missing.complaint
+    assert "its head is not in the ledger that was read" in another.complaint
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
 def test_pull_without_what_parquet_needs_writes_nothing(
     finished: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

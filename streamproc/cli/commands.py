@@ -242,7 +242,10 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
 @timeout_option(AS_LONG_AS_IT_TAKES)
 @json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
-    """Walk the ledger's chain; recompute every digest and the spending."""
+    """Check the ledger, every column, and the spending.
+
+    Walks the ledger's chain and recomputes every digest and the cost of every period.
+    """
     from streamproc.cli.public import verify
 
     verify(deployment, as_json=as_json)

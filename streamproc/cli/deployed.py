@@ -22,12 +22,18 @@ Result = TypeVar("Result")
 
 _OPTIONS = (
     study_argument,
-    click.option("--broker", metavar="URL", help="Where the topics are: embedded:FOLDER or kafka://host:port,..."),
+    click.option(
+        "--broker",
+        metavar="URL",
+        help="Where the topics are: embedded:FOLDER (relative to the working folder) or kafka://host:port,... "
+        "Default: STREAMPROC_BROKER, else the study's broker.url.",
+    ),
     click.option(
         "--state",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="The state folder, of gatherers and synthesizer on this machine together (default: NAME.state beside STUDY).",
+        help="The folder in which run, gather, synthesize, restore and purge keep state; other commands ignore it. "
+        "Default: STREAMPROC_STATE, else NAME.state beside STUDY.",
     ),
 )
 

@@ -46,7 +46,7 @@ def test_the_help_says_where_the_state_is_unless_told_otherwise(tmp_path: Path, 
     study.write_text(PANEL_STUDY)
 
     assert Deployment.of(study, environ={}).state == study.parent / "small.state"
-    assert "(default: NAME.state beside STUDY)" in " ".join(streamproc(command, "--help").out.split())
+    assert "else NAME.state beside STUDY" in " ".join(streamproc(command, "--help").out.split())
 
 
 @pytest.mark.parametrize(

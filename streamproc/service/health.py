@@ -109,6 +109,7 @@ class Health:
         }
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
         self.public.show_spending(released, epsilon, spending)
+        self.operator.show_released(released)
         schedule, over = self._study.schedule, released == self._study.horizon
         self.operator.show_due(None if schedule is None or over else schedule.release_of(released + 1))
 

@@ -140,6 +140,7 @@ class OperatorMetrics:
             registry=registry,
         )
         self.watermark = Gauge("streamproc_watermark", "Last period tallied by every partition", registry=registry)
+        self._released = _OnceKnown("streamproc_released_period", "Last period released, as this process read it", registry)
         self.held = Gauge("streamproc_held_period", "Period that waits for its release time; 0: none", registry=registry)
         self.fenced = Counter("streamproc_fenced", "Times the synthesizer was fenced", registry=registry)
         self.refused = Gauge("streamproc_refused", "1 if the role refused to go on", registry=registry)
@@ -164,6 +165,10 @@ class OperatorMetrics:
         """Whether the process is ready, and whether it waits for the broker: asked for each time they are shown."""
         self._ready.set_function(lambda: float(ready()))
         self._away.set_function(lambda: float(away()))
+
+    def show_released(self, period: int) -> None:
+        """The last period in the ledger that this process read, without regard to what a status page shows."""
+        self._released.set(period)
 
     def show_due(self, at: datetime | None) -> None:
         """When the next period is to be released by the schedule; None if none is."""

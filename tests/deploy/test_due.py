@@ -1,4 +1,4 @@
-"""When the next release is due, as the operator's metrics show it."""
+"""How far the releases are and when the next is due, as the operator's metrics show it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ from tests.stream.conftest import NewPlace
 PAST = '\n[schedule]\nstart = 2001-01-01T00:00:00Z\nevery = "month"\n'
 
 
-def due(health: Health) -> float | None:
+def shown(health: Health, name: str) -> float | None:
     found = [sample for family in health.operator.registry.collect() for sample in family.samples]
-    return next((sample.value for sample in found if sample.name == "streamproc_next_release_timestamp_seconds"), None)
+    return next((sample.value for sample in found if sample.name == name), None)
+
+
+def due(health: Health) -> float | None:
+    return shown(health, "streamproc_next_release_timestamp_seconds")
+
+
+def test_the_released_period_is_shown_once_the_ledger_is_read(new_place: NewPlace) -> None:
+    health = Health(Deployment.of(new_place("embedded").file))
+    assert shown(health, "streamproc_released_period") is None
+    health.recorded(None)
+    assert shown(health, "streamproc_released_period") == 0
 
 
 def test_a_process_that_has_not_read_the_ledger_calls_nothing_overdue(new_place: NewPlace) -> None:

@@ -59,13 +59,15 @@ class SmallFetches(SimulatedLog):
 
 class Witness(Health):
     def __init__(self, deployment: Deployment) -> None:
-        self.released_so_far: list[float | None] = []
+        self.released_so_far: list[tuple[float | None, float | None]] = []
         super().__init__(deployment)
 
     def recorded(self, ledger: VerifiedLedger | None) -> None:
         super().recorded(ledger)
         labels = {"study": STUDY.name}
-        self.released_so_far.append(self.public.registry.get_sample_value("streamproc_periods_released", labels))
+        public = self.public.registry.get_sample_value("streamproc_periods_released", labels)
+        operator = self.operator.registry.get_sample_value("streamproc_released_period", labels)
+        self.released_so_far.append((public, operator))
 
 
 def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path:
             fault.away = away
             await asyncio.sleep(60.0)
         gathering.cancel()
-        assert set(health.released_so_far) == {2}
+        assert set(health.released_so_far) == {(2, 2)}
 
     in_virtual_time(story())
 

@@ -33,6 +33,7 @@ PRIVATE = {
     "streamproc_people",
     "streamproc_state_bytes",
     "streamproc_watermark",
+    "streamproc_released_period",
     "streamproc_release_seconds_count",
 }
 

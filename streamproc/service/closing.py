@@ -80,7 +80,7 @@ async def until_released(deployment: Deployment, period: Period, *, show: Callab
 
     async def show_soon(log: Log) -> None:
         await asyncio.sleep(SOON)
-        await show_stages(log, deployment.study, ledger, show)
+        await show_stages(log, deployment.study, deployment.clock, ledger, show)
 
     async with deployment.connect() as log, asyncio.TaskGroup() as group:
         showing, waiting = group.create_task(show_soon(log)), Patience(deployment.timeout)

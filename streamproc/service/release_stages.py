@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 
 from streamproc.actor.tallies import TallyInbox
 from streamproc.errors import Refused
-from streamproc.ports.log import Log, LogUnavailable, NoSuchTopic, NotAllowed
+from streamproc.ports.clock import Clock
+from streamproc.ports.log import Log, LogUnavailable, NoSuchTopic, NotAllowed, OffsetLost
 from streamproc.privacy.quantities import Period
-from streamproc.study import Study
+from streamproc.study import Schedule, Study
 
 INTERVAL = 0.5
 """Seconds between two looks at the tallies."""
@@ -28,8 +30,10 @@ class Awaited(Enum):
     """Gatherers send the tallies of some partitions."""
     SYNTHESIZER = auto()
     """The synthesizer releases a period of which every partition is tallied."""
+    RELEASE_TIME = auto()
+    """The period is tallied, and the schedule publishes it later (`release_after`)."""
     RELEASE = auto()
-    """Either of the last two: the caller may not read the tallies."""
+    """Any of the last three: the caller may not read the tallies."""
     BROKER = auto()
     """The broker answers."""
 
@@ -44,6 +48,8 @@ class Stage:
     awaited: Awaited
     period: Period
     partitions: Sequence[int] = ()
+    until: datetime | None = None
+    """The release time of the period, in UTC; None if there is none or it has passed."""
 
     def __str__(self) -> str:
         match self.awaited:
@@ -53,10 +59,17 @@ class Stage:
                 return f"waiting for gatherers to tally period {self.period} of {_partitions(self.partitions)}"
             case Awaited.SYNTHESIZER:
                 return f"every partition is tallied; waiting for the synthesizer to release period {self.period}"
+            case Awaited.RELEASE_TIME:
+                return f"every partition is tallied; waiting for the release time of period {self.period}, {self._time}"
             case Awaited.RELEASE:
-                return f"waiting for the gatherers and the synthesizer to release period {self.period}"
+                earliest = f", not before {self._time}" if self.until is not None else ""
+                return f"waiting for the gatherers and the synthesizer to release period {self.period}{earliest}"
             case Awaited.BROKER:
                 return "waiting for the broker, which does not answer"
+
+    @property
+    def _time(self) -> str:
+        return f"{self.until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _partitions(numbers: Sequence[int]) -> str:
@@ -76,22 +89,22 @@ class LedgerProgress:
     """False while the broker does not answer."""
 
 
-async def show_stages(log: Log, study: Study, ledger: LedgerProgress, show: Callable[[Stage], None]) -> None:
+async def show_stages(log: Log, study: Study, clock: Clock, ledger: LedgerProgress, show: Callable[[Stage], None]) -> None:
     """Call `show` with the stage of the release every `INTERVAL` seconds. The caller keeps `ledger` up to date.
 
-    Does not end by itself. Tallies that are denied, or that make no sense, are not read again: the synthesizer reports what
-    is wrong with them.
+    Does not end by itself. Tallies that are denied or lost, or that make no sense, are not read again: the synthesizer
+    reports what is wrong with them.
     """
     tallies = _Tallies(log, study)
     try:
         while True:
-            show(await _stage(ledger, tallies))
+            show(await _stage(ledger, tallies, study.schedule, clock))
             await asyncio.sleep(INTERVAL)
     finally:
         await tallies.close()
 
 
-async def _stage(ledger: LedgerProgress, tallies: _Tallies) -> Stage:
+async def _stage(ledger: LedgerProgress, tallies: _Tallies, schedule: Schedule | None, clock: Clock) -> Stage:
     period = Period(ledger.released + 1)
     if not ledger.answers:
         return Stage(Awaited.BROKER, period)
@@ -102,9 +115,20 @@ async def _stage(ledger: LedgerProgress, tallies: _Tallies) -> Stage:
     except LogUnavailable:
         await tallies.close()
         return Stage(Awaited.BROKER, period)
+    if missing:
+        return Stage(Awaited.TALLIES, period, missing)
+    until = _coming_release(schedule, period, clock)
     if missing is None:
-        return Stage(Awaited.RELEASE, period)
-    return Stage(Awaited.TALLIES, period, missing) if missing else Stage(Awaited.SYNTHESIZER, period)
+        return Stage(Awaited.RELEASE, period, until=until)
+    return Stage(Awaited.SYNTHESIZER if until is None else Awaited.RELEASE_TIME, period, until=until)
+
+
+def _coming_release(schedule: Schedule | None, period: Period, clock: Clock) -> datetime | None:
+    """The time before which the synthesizer does not publish the period; None if there is none or it has passed."""
+    if schedule is None or schedule.release_after is None:
+        return None
+    planned = schedule.release_of(period)
+    return planned if clock.now() < planned else None
 
 
 class _Tallies:
@@ -128,7 +152,7 @@ class _Tallies:
                 self._inbox.forget(Period(period - 1))
                 await self._inbox.poll(timeout=INTERVAL)
             return self._inbox.missing(period)
-        except (NotAllowed, NoSuchTopic, Refused):
+        except (NotAllowed, NoSuchTopic, OffsetLost, Refused):
             self._readable = False
             return None
 

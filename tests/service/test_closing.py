@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from streamproc.cli.progress import showing_stages
 from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.log import Log, LogUnavailable, NotAllowed
+from streamproc.ports.log import Log, LogUnavailable, NotAllowed, Offset, OffsetLost
 from streamproc.ports.simulated import Faults
 from streamproc.privacy.quantities import Period
 from streamproc.replay import tallies_of
@@ -20,11 +21,12 @@ from streamproc.service.closing import Closing, close_by_word, closed_so_far, un
 from streamproc.service.deployment import Deployment
 from streamproc.service.release_stages import Awaited, Stage
 from streamproc.service.reporter import Reporter
+from streamproc.study import Schedule
 from streamproc.wire.tallies import Tally
 from streamproc.wire.topics import Topics
 from tests.actor.runs import HISTORIES, STUDY, begun, fed
 from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
+from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,32 @@ def test_a_release_that_comes_soon_is_waited_for_without_a_word() -> None:
     in_a_study(story)
 
 
+def test_a_wait_for_the_release_time_shows_that_time() -> None:
+    schedule = Schedule(BEGINNING, timedelta(minutes=1), release_after=timedelta(hours=2))
+
+    async def story() -> None:
+        world = await StudyWorld(replace(STUDY, schedule=schedule)).begin()
+        steward = replace(steward_of(world), study=world.study, clock=world.clock, timeout=3 * 60 * 60)
+
+        async def meanwhile() -> None:
+            synthesizing = asyncio.create_task(world.synthesizer(log=world.connection("synthesizer", SlowCommits())).run())
+            for partition in (0, 1):
+                await asyncio.sleep(30)
+                await send_tally(world, partition)
+            await asyncio.sleep(2 * 60 * 60 + 60)
+            synthesizing.cancel()
+
+        assert await stages_of(steward, meanwhile()) == [
+            "waiting for a synthesizer to begin the study",
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for gatherers to tally period 1 of partition 1",
+            "every partition is tallied; waiting for the release time of period 1, 2026-01-01 02:01:00 UTC",
+            "every partition is tallied; waiting for the synthesizer to release period 1",
+        ]
+
+    in_virtual_time(story())
+
+
 @dataclass(frozen=True)
 class Faulty(Steward):
     """The same over a connection with faults."""
@@ -203,6 +231,40 @@ def test_a_steward_without_the_right_to_read_tallies_is_told_no_partition() -> N
         ]
 
     in_a_study(story)
+
+
+class TalliesLost(Faults):
+    """The topic is created again while a steward reads it."""
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if topic is not None and topic.endswith(".tallies") and call == "read":
+            raise OffsetLost(topic, 0, Offset(1), Offset(0), Offset(0))
+
+
+def test_tallies_that_are_lost_do_not_end_a_wait_for_a_release() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            synthesizing = asyncio.create_task(world.synthesizer().run())
+            for partition in (0, 1):
+                await asyncio.sleep(10)
+                await send_tally(world, partition)
+            await asyncio.sleep(10)
+            synthesizing.cancel()
+
+        assert await stages_of(faulty(steward, TalliesLost()), meanwhile()) == [
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for the gatherers and the synthesizer to release period 1",
+        ]
+
+    in_a_study(story)
+
+
+def test_who_may_not_read_tallies_is_told_the_release_time() -> None:
+    stage = Stage(Awaited.RELEASE, Period(3), until=datetime(2026, 4, 2, 12, tzinfo=UTC))
+
+    assert str(stage) == (
+        "waiting for the gatherers and the synthesizer to release period 3, not before 2026-04-02 12:00:00 UTC"
+    )
 
 
 @dataclass

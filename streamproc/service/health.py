@@ -18,6 +18,7 @@ from streamproc.service.logs import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 from streamproc.synth.contract import Contract, WindowContract, release_budgets
 from streamproc.synth.cumulative import CumulativeState
+from streamproc.synth.replace_one import replace_one_costs
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import State, Synthesis
 from streamproc.wire.chain import VerifiedLedger
@@ -154,7 +155,16 @@ class Health:
         before, self._since = self._since, time.monotonic()
         self.operator.release_seconds.observe(self._since - before)
         epsilon = epsilon_of_rho(synthesis.spent, self._study.privacy.delta)
-        event("period released", period=period, rho_spent=synthesis.spent, epsilon_spent=epsilon)
+        spent = {"rho_spent": synthesis.spent, "epsilon_spent": epsilon}
+        event("period released", period=period, **spent, **self._replace_one(period, synthesis))
+
+    def _replace_one(self, period: Period, synthesis: Synthesis) -> Mapping[str, float]:
+        """What the noise of a zero-out study has cost under replace-one, where that is quick to compute or final."""
+        costs = replace_one_costs(self._study)
+        if costs is None or not (costs.every_period_is_quick or period == self._study.horizon):
+            return {}
+        rho = costs.of_study(period, synthesis.redrawn)
+        return {"rho_spent_replace_one": rho, "epsilon_spent_replace_one": epsilon_of_rho(rho, self._study.privacy.delta)}
 
     def fenced(self, period: Period) -> None:
         """Another synthesizer took over, or a transaction timed out."""

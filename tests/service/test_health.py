@@ -17,16 +17,22 @@ from streamproc.ports.clock import SystemClock
 from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown, Record
 from streamproc.ports.simulated import Faults, SimulatedLog
 from streamproc.ports.simulated.parts import SimulatedReader
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName
 from streamproc.privacy.quantities import Period
+from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.health import BACK, LEDGER, Health, gathering_of
 from streamproc.service.reporter import Reporter
 from streamproc.service.roles import gather, synthesize
-from streamproc.study import Schedule
+from streamproc.study import CumulativeRelease, Schedule
+from streamproc.synth.replace_one import replace_one_costs
+from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.rejects import Reason, Reject
 from tests.actor.runs import HISTORIES, STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
+from tests.world.stories import small_study
 from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
@@ -360,3 +366,45 @@ def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
         ("INFO", "period released"),
         ("WARNING", "the release time has passed, publishing late"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "counter", "horizon", "period", "stated"),
+    [
+        (Adjacency.REPLACE_ONE, "sqrt", 3, 2, False),
+        (Adjacency.ZERO_OUT, "sqrt", 3, 2, True),
+        (Adjacency.ZERO_OUT, "tree", 65, 2, False),  # each period but the last needs a run of its own
+        (Adjacency.ZERO_OUT, "tree", 65, 65, True),
+    ],
+)
+def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_study(
+    adjacency: Adjacency,
+    counter: CounterName,
+    horizon: int,
+    period: int,
+    stated: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kept = in_virtual_time(_kept_after_two_periods())
+    synthesis = Synthesis.resumed(Period(2), kept.contracts, kept.states, (Period(1),))
+    other = small_study(CumulativeRelease("c", event=("1",), counter=counter), horizon=horizon, alphabet=("0", "1"))
+    study = replace(other, privacy=replace(other.privacy, adjacency=adjacency))
+    with caplog.at_level(logging.INFO, logger="streamproc"):
+        Health(replace(deployment_in(tmp_path, SystemClock()), study=study)).released(Period(period), synthesis, {})
+    [line] = caplog.records
+    found = {name: value for name, value in line.__dict__["fields"].items() if name.endswith("_replace_one")}
+    costs = replace_one_costs(study)
+    if stated and costs is not None:
+        rho = costs.of_study(period, [Period(1)])
+        epsilon = epsilon_of_rho(rho, study.privacy.delta)
+        assert found == {"rho_spent_replace_one": rho, "epsilon_spent_replace_one": epsilon}
+    else:
+        assert found == {}
+
+
+async def _kept_after_two_periods() -> Synthesis:
+    past = await two_periods()
+    kept = read_stored(past.disk, past.world.fingerprint)
+    assert kept is not None
+    return kept.synthesis

@@ -51,15 +51,15 @@ class Observer(Protocol):
     def tallied(self, partition: int, period: Period, people: int) -> None: ...
     def checkpointed(self, partition: int, size: int) -> None: ...
     def waits_for_study(self, partition: int) -> None:
-        """The study has not begun, so there is nothing to read yet; told again and again while that is so."""
+        """The study has not begun, so there is nothing to read yet; called repeatedly until it begins."""
         ...
 
     def caught_up(self, partition: int) -> None:
-        """All that could be read when the gatherer resumed is read; told again and again from then on."""
+        """All that could be read when the gatherer resumed is read; called repeatedly from then on."""
         ...
 
     def up_to_date(self, partition: int) -> None:
-        """Whatever is closed is tallied; told again and again while that is so."""
+        """Every closed period is tallied; called repeatedly while that is so."""
         ...
 
 

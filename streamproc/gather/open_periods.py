@@ -68,7 +68,7 @@ class OpenPeriods:
         return settled
 
     def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Drop the rows that are not members, and close ranks; answers with the offsets of their reports."""
+        """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
         named = [reports.keep(members) for reports in self._reports.values()]
         return np.concatenate([np.empty(0, dtype=np.int64), *named])
 

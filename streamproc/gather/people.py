@@ -75,7 +75,7 @@ class People:
                 self._hashes += self._hash(individual)
 
     def keep(self, members: npt.NDArray[np.bool_]) -> None:
-        """Forget everybody who is not a member; rows close ranks."""
+        """Forget everybody who is not a member, and renumber the rows of the others."""
         if members.all():
             return
         rows = (np.cumsum(members) - 1).tolist()

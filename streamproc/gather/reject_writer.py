@@ -49,7 +49,7 @@ class RejectWriter:
 
     @property
     def position(self) -> Offset:
-        """From where on the topic must be read by who resumes now; everything was caught up with."""
+        """The offset to resume reading the topic from; valid once `catch_up` has returned."""
         return Offset(int(self._places.min(initial=self._reader.position)))
 
     async def catch_up(self) -> None:
@@ -67,7 +67,7 @@ class RejectWriter:
             await self.catch_up()
 
     async def write(self, rejects: Sequence[Reject]) -> Sequence[Reject]:
-        """Append those that the topic does not hold; answers with them."""
+        """Append the rejects that the topic does not hold, and return those."""
         await self.catch_up()
         new: Sequence[Reject] = await self._offload(self._new, rejects)
         if new:

@@ -46,18 +46,18 @@ class OpenReports(Protocol):
         ...
 
     def make_dense(self) -> IntArray:
-        """Give each row a slot, if they have none; answers with the offsets of reports that cannot count any more."""
+        """Give each row a slot unless it has one; return the offsets of reports that cannot count any more."""
         ...
 
     def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int) -> IntArray:
         """Reports in the order of the log; a row may occur several times. The period ends at offset `sure` or later.
 
-        Answers with the offsets of reports that cannot count any more, because another one does.
+        Returns the offsets of reports that cannot count any more, because another one does.
         """
         ...
 
     def decide(self, sure: int) -> IntArray:
-        """The period ends at offset `sure` or later: answers with the offsets of reports that cannot count any more."""
+        """The period ends at offset `sure` or later: return the offsets of reports that cannot count any more."""
         ...
 
     def settle(self, cut: int, people: int) -> Settled:
@@ -65,7 +65,7 @@ class OpenReports(Protocol):
         ...
 
     def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Drop the rows that are not members, and close ranks; answers with the offsets of their reports."""
+        """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
         ...
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:

@@ -35,6 +35,9 @@ def study_access(study: Study) -> tuple[Access, ...]:
     return Topics(study.name).access(releases, scheduled=study.schedule is not None)
 
 
+_INIT_HELPS = "`streamproc init`, run by the steward, creates it and shows who needs to be allowed what"
+
+
 async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> list[str]:
     """Create what is missing, check what is there, and give the study its key; answers with the topics created.
 
@@ -66,9 +69,9 @@ async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> lis
 
 
 def _not_created(topic: str, role: Role, denied: NotAllowed) -> str:
-    if role is Role.STEWARD:  # who runs `init`, so to run it is no advice
+    if role is Role.STEWARD:  # The steward runs `init`, so the message does not advise to run it.
         return f"{denied}; `streamproc init --print` shows what the steward must be allowed"
-    return _not_seen(topic)
+    return f"topic {topic}: this user may not create it, and it does not exist or this user may not see it; {_INIT_HELPS}"
 
 
 class NotSetUp(InvalidInput):
@@ -102,20 +105,17 @@ async def check_topics(log: Log, study: Study, role: Role) -> None:
                 missing.append(topic)
         except NotAllowed as denied:
             if used:
-                raise denied if topic in there else NotAllowed(_not_seen(topic)) from None
+                raise (
+                    denied
+                    if topic in there
+                    else NotAllowed(f"topic {topic}: does not exist, or this user may not see it; {_INIT_HELPS}")
+                ) from None
     if missing:
         advice = "check the study's name and the broker, or create the topics with `streamproc init`"
         raise NotSetUp(missing, f"study {study.name}: there is no topic {', '.join(missing)} on this broker; {advice}")
     control = Topics(study.name).control
     if await log.end_offset(control, 0) == 0:
         raise NotSetUp([control], f"topic {control}: holds no key, so `streamproc init` did not finish; run it again")
-
-
-def _not_seen(topic: str) -> str:
-    return (
-        f"topic {topic}: is not there and must not be created by us, or must not be seen: `streamproc init`, run by the "
-        "steward, creates it and shows who needs to be allowed what"
-    )
 
 
 async def check_topic(log: Log, topic: str, wanted: TopicSettings) -> None:

@@ -138,7 +138,7 @@ def test_a_password_is_nowhere_to_be_seen(place: Place, secure_broker: SecureBro
     ended = place.start("gather", "--broker", secure_broker.url_of_scram, "--debug", "--log-json", environ=environ).end()
 
     assert ended.code == 5  # connected, and then not allowed to see this study
-    assert "the broker does not allow it" in ended.complaint or "must not be seen" in ended.complaint
+    assert "the broker does not allow it" in ended.complaint or "this user may not see it" in ended.complaint
     for shown in (argv, variables, ended.complaint, ended.out):
         assert password not in shown
     assert environ[f"{K}PASSWORD_FILE"] in variables

@@ -129,7 +129,10 @@ def test_a_topic_that_may_not_be_seen_is_denied_and_not_called_missing(tmp_path:
     async def story() -> None:
         world = StudyWorld(STUDY)
         denied = Denied(world.topics.tallies)
-        with pytest.raises(NotAllowed, match=f"topic {world.topics.tallies}: .*must not be seen") as refused:
+        with pytest.raises(
+            NotAllowed,
+            match=f"^topic {world.topics.tallies}: does not exist, or this user may not see it; `streamproc init`",
+        ) as refused:
             await _gather(deployment_in(tmp_path, world.clock), world.connection("role", denied))
         assert refused.value.exit_code == 5
         assert denied.asked == ["start_offset"]
@@ -144,5 +147,17 @@ def test_the_synthesizer_of_run_creates_the_topics(tmp_path: Path) -> None:
         work = synthesize(deployment, world.connection("run"), Health(deployment), catch_up=False, create=True)
         await fed(world, work)
         assert set(await world.log.topics()) == set(wanted_settings(STUDY, brokers=1))
+
+    in_virtual_time(story())
+
+
+def test_a_synthesizer_that_may_not_create_a_topic_is_told_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = StudyWorld(STUDY)
+        deployment, log = deployment_in(tmp_path, world.clock), world.connection("run", Denied(world.topics.tallies))
+        with pytest.raises(
+            NotAllowed, match=f"^topic {world.topics.tallies}: this user may not create it, and .* `streamproc init`"
+        ):
+            await synthesize(deployment, log, Health(deployment), catch_up=False, create=True)
 
     in_virtual_time(story())

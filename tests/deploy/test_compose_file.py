@@ -16,9 +16,9 @@ def services() -> dict[str, Any]:
 
 def test_roles_wait_until_init_has_created_the_topics() -> None:
     found = services()
-    roles = {name: each for name, each in found.items() if each.get("command", [""])[0] in ("gather", "synthesize")}
+    roles = {name: each for name, each in found.items() if each.get("command", [""])[0] in ("gather", "synthesize", "page")}
 
-    assert roles.keys() == {"gatherer-1", "gatherer-2", "synthesizer"}
+    assert roles.keys() == {"gatherer-1", "gatherer-2", "synthesizer", "page"}
     for role in roles.values():
         assert role["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
         assert f"streamproc init {role['command'][1]} " in found["topics"]["command"][0]

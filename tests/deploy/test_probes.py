@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import KafkaBroker, missing_programs
+from tests.broker import KafkaBroker
+from tests.broker.fixture import running
 from tests.stream.places import Place
 from tests.stream.programs import PATIENCE, Programs
 from tests.stream.recipes import Recipe
@@ -19,17 +20,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[KafkaBroker]:
-    """One of this test's own, because it freezes it."""
-    missing = missing_programs()
-    if missing is not None:
-        pytest.skip(missing)
-    broker = KafkaBroker(tmp_path / "broker")
-    try:
-        broker.start()
+    """One of this test's own, because it freezes it; a frozen process can be killed."""
+    with running(KafkaBroker, tmp_path / "broker") as broker:
         yield broker
-    finally:
-        broker.thaw()
-        broker.kill()
 
 
 def until(addresses: list[str], code: int) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from streamproc.ports.connect import connect
 from streamproc.ports.log import Fenced, Log, LogUnavailable, Offset, OutcomeUnknown, Reader, Transactor
-from tests.broker import KafkaBroker, missing_programs
+from tests.broker import KafkaBroker
+from tests.broker.fixture import running
 from tests.log.worlds import new_topic, read_all, values
 
 pytestmark = pytest.mark.kafka
@@ -117,12 +118,6 @@ async def killed_and_back(broker: KafkaBroker, log: Log, topic: str) -> None:
 
 @pytest.mark.slow
 async def test_a_killed_broker_is_waited_for_and_lost_nothing(tmp_path: Path) -> None:
-    if (missing := missing_programs()) is not None:
-        pytest.skip(missing)
-    broker = KafkaBroker(tmp_path / "broker")
-    await asyncio.to_thread(broker.start)
-    try:
+    with running(KafkaBroker, tmp_path / "broker") as broker:
         async with connect(broker.url, timeout=3.0) as log:
             await killed_and_back(broker, log, await new_topic(log))
-    finally:
-        await asyncio.to_thread(broker.kill)

@@ -17,7 +17,8 @@ from streamproc.ports.log import LogUnavailable, NotAllowed, PolicyViolated, Top
 from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
 from streamproc.ports.topic_setup import set_up_topics
 from streamproc.wire.topics import Role
-from tests.broker import KafkaBroker, missing_programs
+from tests.broker import KafkaBroker
+from tests.broker.fixture import running
 from tests.broker.jars import kafka_jars
 from tests.stream.programs import call
 from tests.stream.recipes import Recipe
@@ -107,15 +108,8 @@ class PolicedBroker(KafkaBroker):
 
 @pytest.fixture
 def policed(tmp_path: Path) -> Iterator[KafkaBroker]:
-    missing = missing_programs()
-    if missing is not None:
-        pytest.skip(missing)
-    broker = PolicedBroker(tmp_path / "broker")
-    try:
-        broker.start()
+    with running(PolicedBroker, tmp_path / "broker") as broker:
         yield broker
-    finally:
-        broker.kill()
 
 
 @pytest.mark.kafka

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.jars import missing_programs
+from tests.broker.fixture import running
 from tests.broker.secure import SecureBroker
 from tests.security.life import HORIZON, PEOPLE
 from tests.security.principals import PRINCIPALS, Secured, command_lines
@@ -29,17 +29,11 @@ NewStudy = Callable[[], Secured]
 @pytest.fixture(scope="package")
 def secure_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """Nobody may do anything on it yet."""
-    missing = missing_programs()
-    if missing is None and shutil.which("javac") is None:
-        missing = "Kafka's tool for ACLs is driven by a Java program: apt-get install default-jdk-headless"
-    if missing is not None:
-        pytest.skip(missing)
-    broker = SecureBroker(tmp_path_factory.mktemp("secure") / "broker", PRINCIPALS)
-    try:
-        broker.start()
+    if shutil.which("javac") is None:
+        pytest.skip("Kafka's tool for ACLs is driven by a Java program: apt-get install default-jdk-headless")
+    folder = tmp_path_factory.mktemp("secure") / "broker"
+    with running(lambda folder: SecureBroker(folder, PRINCIPALS), folder) as broker:
         yield broker
-    finally:
-        broker.kill()
 
 
 @pytest.fixture(scope="package")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import streamproc.gather.gathering as gathering_module
-from streamproc.ports.simulated import Faults
 from streamproc.service.deployment import Deployment
 from streamproc.service.health import Health
 from streamproc.service.reporter import Reporter
@@ -19,24 +18,12 @@ from streamproc.study import Study
 from tests.actor.runs import STUDY
 from tests.service.test_gather import deployment_in
 from tests.service.test_health import SmallFetches
+from tests.world.faults import Slow
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
 PEOPLE = [f"p{number}" for number in range(40)]
 LAST_WINS = replace(STUDY, population=replace(STUDY.population, duplicates="last"))
-
-
-@dataclass
-class Slow(Faults):
-    """Calls of a kind on a topic take some seconds each."""
-
-    call: str
-    topic: str
-    seconds: float
-
-    async def before(self, connection: str, call: str, topic: str | None) -> None:
-        if (call, topic) == (self.call, self.topic):
-            await asyncio.sleep(self.seconds)
 
 
 async def reported(study: Study = STUDY) -> tuple[StudyWorld, asyncio.Task[None]]:

@@ -21,6 +21,7 @@ from streamproc.service.health import Health
 from streamproc.service.reporter import Reporter
 from streamproc.service.roles import gather
 from tests.actor.runs import STUDY, begun, fed, two_periods
+from tests.world.faults import Slow
 from tests.world.virtual_time import in_virtual_time
 
 
@@ -32,17 +33,6 @@ class AwayAtTheEnd(Faults):
         if call == "leave":
             self.left.append(connection)
             raise LogUnavailable("nobody is there")
-
-
-@dataclass
-class Unreadable(Faults):
-    """Readers of the topic wait and get nothing."""
-
-    topic: str
-
-    async def before(self, connection: str, call: str, topic: str | None) -> None:
-        if call == "read" and topic == self.topic:
-            await asyncio.sleep(3600.0)
 
 
 def deployment_in(folder: Path, clock: Clock) -> Deployment:
@@ -164,7 +154,7 @@ def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_read
                 await asyncio.sleep(60.0)
             if period == 2:
                 await _cancelled(gathering)
-        health, log = Health(deployment), world.connection("second", Unreadable(world.topics.reports))
+        health, log = Health(deployment), world.connection("second", Slow("read", world.topics.reports, 3600.0))
         gathering = asyncio.create_task(gather(deployment, log, health))
         await asyncio.sleep(5.0)
         shown = _gauges(health)

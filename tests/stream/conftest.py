@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.broker import KafkaBroker
-from tests.stream.places import Place
+from tests.stream.places import Place, random_symbols
 from tests.stream.programs import Programs
 from tests.stream.recipes import Recipe
 
@@ -41,6 +41,17 @@ def shared_place(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
     folder = tmp_path_factory.mktemp("shared")
     with Programs(folder) as programs:
         yield place_maker(folder, programs, request)
+
+
+@pytest.fixture(scope="module")
+def honest(shared_place: NewPlace) -> Place:
+    """An embedded study of 3 periods that is over, for tests to change copies of."""
+    place = shared_place("embedded", horizon=3)
+    panel = place.write_panel(random_symbols("01", 200, 3, seed=12))
+    roles = place.start("run", "--until-done")
+    place.do("send", panel, "--close")
+    roles.done()
+    return place
 
 
 def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:

@@ -15,8 +15,8 @@ import pytest
 from streamproc.ports.connect import connect
 from streamproc.ports.log import Log, LogUnavailable, OutcomeUnknown, TopicSettings
 from streamproc.service.reporter import Reporter
-from tests.broker import missing_programs
 from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster, Node
+from tests.broker.fixture import running
 from tests.stream.exact import check_columns, check_rejects, check_tallies, models
 from tests.stream.held import HELD
 from tests.stream.mail import Correspondence, Letter, post
@@ -34,14 +34,8 @@ PEOPLE = [individual(row) for row in range(200)]
 
 @pytest.fixture(scope="module")
 def whole_or_not(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    if (missing := missing_programs()) is not None:
-        pytest.skip(missing)
-    cluster = KafkaCluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start()
+    with running(KafkaCluster, tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
-    finally:
-        cluster.kill()
 
 
 @pytest.fixture

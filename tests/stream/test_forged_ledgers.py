@@ -15,21 +15,10 @@ import pytest
 from streamproc.wire.ledger import PeriodRecord
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
 from tests.status_page.serving import served
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place, random_symbols
+from tests.stream.places import Place
 
 Topics = Mapping[str, Sequence[bytes]]
 """The values of the ledger (under "ledger") and of each release's topic."""
-
-
-@pytest.fixture(scope="module")
-def honest(shared_place: NewPlace) -> Place:
-    place = shared_place("embedded", horizon=3)
-    panel = place.write_panel(random_symbols("01", 200, 3, seed=12))
-    roles = place.start("run", "--until-done")
-    place.do("send", panel, "--close")
-    roles.done()
-    return place
 
 
 def published(place: Place) -> Topics:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from streamproc.ports.log import TopicSettings
-from tests.broker import KafkaBroker, missing_programs
+from tests.broker import KafkaBroker
+from tests.broker.fixture import running
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.forwarding import Door
 from tests.stream.places import Place, individual, random_symbols
@@ -100,17 +101,13 @@ def test_roles_wait_while_the_broker_is_silent_and_go_on(new_place: NewPlace, ka
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_roles_survive_brokers_that_are_killed_and_restarted(new_place: NewPlace, tmp_path: Path) -> None:
-    if (missing := missing_programs()) is not None:
-        pytest.skip(missing)
-    broker = KafkaBroker(tmp_path / "broker")
     place = new_place("embedded", horizon=3)
-    at = ("--broker", broker.url)
     panel = place.write_panel(random_symbols("01", 200, 3, seed=18))
-    broker.start()
-    place.do("init", *at)
-    broker.kill()
-    roles = [place.start(role, *at) for role in ("gather", "synthesize")]
-    try:
+    with running(KafkaBroker, tmp_path / "broker") as broker:
+        at = ("--broker", broker.url)
+        place.do("init", *at)
+        broker.kill()
+        roles = [place.start(role, *at) for role in ("gather", "synthesize")]
         for role in roles:
             role.says("the broker is away")
         for period, end in ((1, broker.kill), (2, broker.stop), (3, broker.kill)):
@@ -124,8 +121,6 @@ def test_roles_survive_brokers_that_are_killed_and_restarted(new_place: NewPlace
         for role in roles:
             role.done()
         place.do("verify", *at)
-    finally:
-        broker.kill()
 
 
 @pytest.mark.parametrize("broker", BROKERS)

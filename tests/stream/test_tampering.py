@@ -16,18 +16,7 @@ import pytest
 from streamproc.privacy.quantities import Period
 from streamproc.wire.ledger import Intent
 from streamproc.wire.measurements import MeasurementChunk
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place, random_symbols
-
-
-@pytest.fixture(scope="module")
-def honest(shared_place: NewPlace) -> Place:
-    place = shared_place("embedded", horizon=3)
-    panel = place.write_panel(random_symbols("01", 200, 3, seed=12))
-    roles = place.start("run", "--until-done")
-    place.do("send", panel, "--close")
-    roles.done()
-    return place
+from tests.stream.places import Place
 
 
 def append(place: Place, topic: str, *values: bytes) -> None:

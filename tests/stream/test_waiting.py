@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
+import time
+
+import pytest
 
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place, random_symbols
+from tests.stream.programs import PATIENCE
 
 
 def reported(place: Place) -> None:
@@ -39,8 +44,12 @@ def test_on_a_terminal_a_spinner_says_it(new_place: NewPlace) -> None:
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inside, env=environ) as closing:
         os.close(inside)
-        shown = b""
+        shown, deadline = b"", time.monotonic() + PATIENCE
         while b"waiting for a synthesizer to begin the study" not in shown:
+            ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                closing.kill()
+                pytest.fail(f"the stage was not shown within {PATIENCE:g} s; shown: {shown!r}")
             shown += os.read(terminal, 10_000)
         closing.send_signal(signal.SIGINT)
         assert closing.wait(60) == 130

@@ -51,6 +51,19 @@ class Moments(Faults):
         self.strike(len(self.passed) - 1, moment)
 
 
+@dataclass
+class Slow(Faults):
+    """Calls of a kind on a topic take some seconds each."""
+
+    call: str
+    topic: str
+    seconds: float
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if (call, topic) == (self.call, self.topic):
+            await asyncio.sleep(self.seconds)
+
+
 class WatchedDisk:
     """A disk whose calls are moments too."""
 

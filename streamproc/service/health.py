@@ -156,7 +156,7 @@ class Health:
         self.operator.release_seconds.observe(self._since - before)
         epsilon = epsilon_of_rho(synthesis.spent, self._study.privacy.delta)
         spent = {"rho_spent": synthesis.spent, "epsilon_spent": epsilon}
-        event("period released", period=period, **spent, **self._replace_one(period, synthesis))
+        event("period released", logging.INFO, period=period, **spent, **self._replace_one(period, synthesis))
 
     def _replace_one(self, period: Period, synthesis: Synthesis) -> Mapping[str, float]:
         """What the noise of a zero-out study has cost under replace-one, where that is quick to compute or final."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -13,8 +14,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from streamproc.errors import InvalidInput
 from streamproc.service.connections import Connections, Limits
 from streamproc.service.operator_token import TOKEN_FILE, Handler, demand
-from streamproc.service.sending import CHUNK, Pace, pieces_of, send
-from streamproc.service.status_page.crowds import Crowded, Turnstile
+from streamproc.service.sending import CHUNK, Pace, pieces_of, stream_response
+from streamproc.service.status_page.crowds import Crowded, Shared, Turnstile
 
 LOOPBACK = "127.0.0.1"
 
@@ -114,6 +115,7 @@ class Listener:
             self._server.close()
         await self._runner.cleanup()
         self.connections.abort_all()
+        self._metrics.close()
 
     def _new_protocol(self) -> asyncio.Protocol:
         assert self._runner.server is not None, "a connection is made after the runner is set up"
@@ -129,7 +131,7 @@ class Listener:
                 body = await self._metrics.encode()
                 headers = {"Content-Type": CONTENT_TYPE_LATEST, "Content-Length": str(len(body))}
                 response = web.StreamResponse(headers=headers)
-                return await send(request, response, pieces_of([body]), self._scrapes.is_crowded, self._pace)
+                return await stream_response(request, response, pieces_of([body]), self._scrapes.is_crowded, self._pace)
         except Crowded:
             headers = _NOW | {"Retry-After": "2"}
             return web.Response(status=503, text="too many clients read the metrics; try again later\n", headers=headers)
@@ -149,19 +151,30 @@ class EncodedMetrics:
         self._registry = registry
         self._version = version
         self._encoded: tuple[int, bytes] | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._encoding = Shared[bytes]()
+        # A thread of its own: scrapes must not take those of the default executor, which the roles use.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
     async def encode(self) -> bytes:
-        """The metrics as they are now."""
-        async with self._one_at_a_time:
-            version = None if self._version is None else self._version()
-            if self._encoded is not None and self._encoded[0] == version:
-                return self._encoded[1]
-            # A release may have 65,536 bins: encoding them must not hold up the roles, which share the event loop.
-            body = await asyncio.to_thread(generate_latest, self._registry)
-            if version is not None:
-                self._encoded = version, body
-            return body
+        """The metrics as they are now, or as they were when the encoding began that is under way for another client.
+
+        A client that disconnects does not end an encoding: the next client waits for the same one.
+        """
+        version = None if self._version is None else self._version()
+        if self._encoded is not None and self._encoded[0] == version:
+            return self._encoded[1]
+        return await self._encoding.once((version or 0, ("metrics",)), lambda: self._encode(version))
+
+    def close(self) -> None:
+        """Start no further encoding."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _encode(self, version: int | None) -> bytes:
+        # A release may have 65,536 bins: encoding them must not hold up the roles, which share the event loop.
+        body = await asyncio.get_running_loop().run_in_executor(self._thread, generate_latest, self._registry)
+        if version is not None:
+            self._encoded = version, body
+        return body
 
 
 def operator_listener(

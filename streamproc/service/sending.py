@@ -12,8 +12,8 @@ from aiohttp import web
 CHUNK = 81_920
 """Bytes written at once. aiohttp waits for a full write buffer only after a write of more than 65,536 bytes."""
 
-LOOK = 0.5
-"""Seconds between two looks whether other clients wait."""
+CROWD_CHECK_INTERVAL_S = 0.5
+"""Seconds between two checks whether other clients wait."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Pace:
     """Seconds while others wait: a client that reads nothing must not keep them waiting for long."""
 
 
-async def send(
+async def stream_response(
     request: web.Request,
     response: web.StreamResponse,
     pieces: AsyncIterator[bytes],
@@ -71,7 +71,7 @@ async def _wait(write: Coroutine[Any, Any, None], waited: float, is_crowded: Cal
             left = (pace.crowded if is_crowded() else pace.alone) - waited - (now() - began)
             if left <= 0:
                 raise TimeoutError
-            await asyncio.wait([writing], timeout=min(left, LOOK))
+            await asyncio.wait([writing], timeout=min(left, CROWD_CHECK_INTERVAL_S))
         writing.result()
     finally:
         writing.cancel()
@@ -79,6 +79,6 @@ async def _wait(write: Coroutine[Any, Any, None], waited: float, is_crowded: Cal
 
 
 async def pieces_of(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """What is there already, as `send` takes it."""
+    """What is there already, as `stream_response` takes it."""
     for part in parts:
         yield part

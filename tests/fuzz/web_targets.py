@@ -8,7 +8,7 @@ from collections.abc import Callable
 from streamproc.service.connections import Connections
 from streamproc.service.listeners import Listener
 from streamproc.service.operator_token import demand
-from streamproc.service.sending import send
+from streamproc.service.sending import stream_response
 from streamproc.service.status_page import StatusPage, answers, documents, downloads
 from streamproc.service.status_page.crowds import Kept, Shared
 from streamproc.service.status_page.live import LiveStreams
@@ -94,7 +94,7 @@ def operator_requests() -> list[bytes]:
     return [request("/metrics", shown), request("/livez"), request("/readyz?verbose=1"), request("/livez", shown)]
 
 
-_ANSWERING = (answers.adding_headers, answers.encoded, answers.problem, answers.Body, send)
+_ANSWERING = (answers.adding_headers, answers.encoded, answers.problem, answers.Body, stream_response)
 _ASKED = (question, documents.answers, documents.bins, downloads.csv_file, downloads.records)
 _PAGE = (StatusPage, Listener, Connections, LiveStreams, Kept, Shared, *_ANSWERING, *_ASKED)
 _REQUEST = (of_request, (TurnedAway,), REQUEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -190,3 +191,34 @@ async def test_metrics_of_65536_bins_are_encoded_once_and_shared(monkeypatch: py
         metrics.version += 1
         assert (await asking.get("/metrics"))[2] == first
         assert len(encoded) == 2
+
+
+async def test_clients_that_hang_up_start_no_further_encoding_of_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, at_once, most, may_end = list[int](), 0, 0, threading.Event()
+    lock = threading.Lock()
+
+    def counted(registry: CollectorRegistry) -> bytes:
+        nonlocal at_once, most
+        with lock:
+            began.append(1)
+            at_once += 1
+            most = max(most, at_once)
+        may_end.wait(60)
+        with lock:
+            at_once -= 1
+        return b"encoded\n"
+
+    monkeypatch.setattr(listeners, "generate_latest", counted)
+    async with many_bins() as (metrics, url), asyncio.timeout(60):
+        try:
+            for _ in range(8):
+                async with aiohttp.ClientSession() as session:
+                    with pytest.raises(TimeoutError):
+                        await session.get(f"{url}/metrics", timeout=aiohttp.ClientTimeout(0.05))
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)  # the default executor has a thread for the roles
+        finally:
+            may_end.set()
+        async with aiohttp.ClientSession() as session:
+            assert (await Asking(session, url).get("/metrics"))[2] == b"encoded\n"
+        print(f"{len(began)} encodings, {most} at once")
+        assert (len(began), most) == (1, 1)

@@ -69,15 +69,15 @@ class Body:
     def __len__(self) -> int:
         return len(self.plain) + len(self.packed or b"")
 
-    def chosen(self, request: web.Request) -> tuple[bytes, dict[str, str]]:
+    def negotiate_encoding(self, request: web.Request) -> tuple[bytes, dict[str, str]]:
         """The bytes to send in answer to a request, and the headers that go with them."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if self.packed is None or "gzip" not in request.headers.get("Accept-Encoding", "").lower():
             return self.plain, headers
         return self.packed, headers | {"Content-Encoding": "gzip"}
 
-    def is_had(self, request: web.Request) -> bool:
-        """Whether the browser has it."""
+    def matches_etag(self, request: web.Request) -> bool:
+        """Whether the request names the tag of this body, which the client then has."""
         return self.tag in request.headers.get("If-None-Match", "")
 
 

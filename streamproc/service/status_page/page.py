@@ -13,7 +13,7 @@ from aiohttp import web
 from streamproc.errors import InvalidInput, StreamprocError
 from streamproc.panel.history import History
 from streamproc.ports.log import Log, LogError
-from streamproc.service.sending import CHUNK, Pace, pieces_of, send
+from streamproc.service.sending import CHUNK, Pace, pieces_of, stream_response
 from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
     Body,
@@ -171,7 +171,7 @@ class StatusPage:
     async def _records(self, request: web.Request, topic: str) -> web.StreamResponse:
         async with self._reading.enter():
             found = await records(self._topics(), topic, _number(request, "offset", 0, 0))
-            return await send(request, found.response, pieces_of(found.parts), self._reading.is_crowded, self._pace)
+            return await stream_response(request, found.response, pieces_of(found.parts), self._reading.is_crowded, self._pace)
 
     async def _csv(self, request: web.Request) -> web.StreamResponse:
         release = self._release(request)
@@ -182,7 +182,7 @@ class StatusPage:
             found = await csv_file(self._topics(), self._study, release, self._threads)
             if found is None:
                 return problem(404, f"release {release}: no column is published yet")
-            return await send(request, found.response, found.pieces, self._files.is_crowded, self._pace)
+            return await stream_response(request, found.response, found.pieces, self._files.is_crowded, self._pace)
 
     # what they share
 
@@ -218,15 +218,15 @@ class StatusPage:
 
     async def _answer(self, request: web.Request, body: Body, kind: str) -> web.StreamResponse:
         """The body, or 304 if the browser has it; a large one in chunks, when it is our turn."""
-        content, headers = body.chosen(request)
+        content, headers = body.negotiate_encoding(request)
         headers["Content-Type"] = f"{kind}; charset=utf-8"
-        if body.is_had(request):
+        if body.matches_etag(request):
             return web.Response(status=304, headers=headers)
         if len(content) <= CHUNK:
             return web.Response(body=content, headers=headers)
         async with self._large.enter():
             response = web.StreamResponse(headers=headers | {"Content-Length": str(len(content))})
-            return await send(request, response, pieces_of([content]), self._large.is_crowded, self._pace)
+            return await stream_response(request, response, pieces_of([content]), self._large.is_crowded, self._pace)
 
     async def _make(
         self,

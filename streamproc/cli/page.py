@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
 from streamproc.cli.serving import OVER, listen_and_connect, public_listener, run_and_log, show_metrics
 from streamproc.ports.log import LogError, NotAllowed
@@ -21,17 +22,12 @@ def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) ->
     health = Health(deployment)
     listener = public_listener(health, public)
 
-    def show(shown: Shown) -> None:
-        if shown.following:
-            health.followed()
-        show_metrics(health, shown)
-
     def report(problem: LogError) -> None:
         if isinstance(problem, NotAllowed):
             raise problem
         health.trouble(f"the broker is away, trying again: {problem}", LEDGER)
 
-    status_page = StatusPage(replace(deployment.study, broker=deployment.broker), show, away=report)
+    status_page = StatusPage(replace(deployment.study, broker=deployment.broker), partial(show_health, health), away=report)
     status_page.attach(listener.app)
 
     async def listen() -> None:
@@ -42,3 +38,12 @@ def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) ->
             await asyncio.Event().wait()
 
     run_and_log(listen(), as_json=log_json)
+
+
+def show_health(health: Health, shown: Shown) -> None:
+    """Show the metrics of what the page shows. It is ready as long as it reads the topics and finds no problem in them."""
+    if shown.following and shown.problem is None:
+        health.followed()
+    else:
+        health.unfollowed()
+    show_metrics(health, shown)

@@ -91,6 +91,10 @@ class Health:
         self._ledger_read = True
         self.well(LEDGER)
 
+    def unfollowed(self) -> None:
+        """The ledger is not read, or what it holds is not what this study published; `followed` ends this."""
+        self._ledger_read = False
+
     def recorded(self, ledger: VerifiedLedger | None) -> None:
         """This is the public ledger, read to its end; None before the study began.
 

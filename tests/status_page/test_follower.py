@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
+from streamproc.cli.page import show_health
 from streamproc.ports.log import Log, LogUnavailable, Offset, Reader, Record
 from streamproc.ports.reading import everything
 from streamproc.ports.simulated.partition import Stored
+from streamproc.service.health import Health
 from streamproc.service.status_page.follower import LONGEST_PAUSE, SHORTER, Follower, Shown
 from streamproc.service.status_page.reading import LONGEST_CATCH_UP
 from streamproc.wire.ledger import Intent, decode_ledger
 from streamproc.wire.topics import Topics
 from tests.actor.runs import STUDY, two_periods
+from tests.service.test_gather import deployment_in
 from tests.world.virtual_time import in_virtual_time
 
 
@@ -33,6 +40,8 @@ class SlowReader:
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
         if self._log.away:
             raise LogUnavailable("away")
+        if self._log.unexpected is not None:
+            raise self._log.unexpected
         if self._log.withheld in self._topic:
             await asyncio.sleep(timeout)
             return ()
@@ -58,6 +67,7 @@ class SlowLog:
         self.withheld = "no topic"
         self.damaged = "no topic"
         self.opened = 0
+        self.unexpected: Exception | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.within, name)
@@ -208,3 +218,49 @@ def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
         assert seen[-1].problem is not None
 
     assert all((shown.period, columns(shown)) == (2, ALL) for shown in shown_in(story))
+
+
+@pytest.mark.parametrize("cause", ["damaged", "away", "unexpected", "shorter"])
+def test_a_page_is_ready_only_while_what_it_reads_holds(tmp_path: Path, cause: str) -> None:
+    async def told() -> None:
+        run = await two_periods()
+        log, health = SlowLog(run.world.log), Health(deployment_in(tmp_path, run.world.clock))
+        follower = Follower(STUDY, ThreadPoolExecutor(1), lambda shown: show_health(health, shown))
+        task = asyncio.create_task(follower.follow(cast(Log, log)))
+        ready = list[bool]()
+        for wrong in (False, True, False):
+            log.damaged = ".synthetic.c" if wrong and cause == "damaged" else "no topic"
+            log.withheld = "." if wrong and cause == "shorter" else "no topic"
+            log.away = wrong and cause != "unexpected"  # after that the topics are read again from their start
+            log.unexpected = RuntimeError("unexpected") if wrong and cause == "unexpected" else None
+            await asyncio.sleep(90.0)
+            log.away = wrong and cause == "away"
+            await asyncio.sleep(600.0)
+            ready.append(health.publicly_ready)
+        task.cancel()
+        await asyncio.wait([task])
+        assert ready == [True, False, True]
+
+    in_virtual_time(told())
+
+
+def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = list[tuple[str, int]]()
+    monkeypatch.setattr(
+        "streamproc.service.status_page.follower.event", lambda line, level=logging.INFO: lines.append((line, level))
+    )
+
+    async def told() -> None:
+        run = await two_periods()
+        health, other = Health(deployment_in(tmp_path, run.world.clock)), replace(STUDY, horizon=STUDY.horizon + 1)
+        follower = Follower(other, ThreadPoolExecutor(1), lambda shown: show_health(health, shown))
+        task = asyncio.create_task(follower.follow(run.world.log))
+        await asyncio.sleep(3600.0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert not health.publicly_ready
+
+    in_virtual_time(told())
+    assert [(level, "its ledger was begun with other values" in line) for line, level in lines] == [(logging.WARNING, True)]

@@ -85,11 +85,9 @@ class Follower:
             except VerificationFailed as failed:
                 holds = False
                 self._show(replace(self._latest(reading), problem=str(failed), following=True))
-                event(f"status page: {failed}", logging.WARNING)
             except InvalidInput as other:
                 holds = False  # it is another study's ledger: nothing of it is shown
                 self._show(replace(self.shown, problem=str(other), following=True))
-                event(f"status page: {other}", logging.WARNING)
             except LogError as problem:
                 self._show(replace(self.shown, following=False))
                 self._away(problem)
@@ -128,6 +126,8 @@ class Follower:
         return Shown(reading.ledger, histories, problem, following=True)
 
     def _show(self, shown: Shown) -> None:
+        if shown.problem is not None and shown.problem != self.shown.problem:  # once, not after every retry
+            event(f"status page: {shown.problem}", logging.WARNING)
         self.shown, self.version = shown, self.version + 1
         self._tell(shown)
         self._changed.set()

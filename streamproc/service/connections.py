@@ -21,6 +21,10 @@ SHORTEST_IDLE = 1.0
 """Seconds that a connection must have been idle before a new one may take its place. A client that has just connected sends
 its request within this time."""
 
+ACCEPT_BACKLOG = 100
+"""Connections that wait in the kernel to be accepted. asyncio accepts one more in each turn of its loop, and two turns pass
+before it reads from the first: `Limits.reserved` is larger than both together."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -29,9 +33,11 @@ class Limits:
     """Limits of one listener. A connection takes at most about half a megabyte, of which the kernel has one half."""
 
     connections: int = 512
-    """Open connections. With the files and the broker's sockets they stay below 1,024, a usual limit on open files."""
-    reserved: int = 16
-    """Further connections, on which only `PROBES` are answered: probes must not fail because many people read the page."""
+    """Open connections. Those of both listeners of a process are 816 with the reserved ones, which leaves 200 for its files
+    and the broker's sockets below 1,024, a usual limit on open files."""
+    reserved: int = 256
+    """Further connections, on which only `PROBES` are answered: probes must not fail because many people read the page. More
+    than are accepted before the request of one of them is read (`ACCEPT_BACKLOG`)."""
     stall: float = 30.0
     """Seconds in which a client must read what its connection's write buffer holds, or at least down to the low-water mark.
     With `write_buffer` this makes about 3 kB a second; a slow mobile line is faster."""
@@ -48,6 +54,10 @@ class Limits:
     """Bytes that the kernel is asked to buffer (Linux takes twice as many). By default it would take up to 4 MB."""
 
 
+OPERATOR_LIMITS = Limits(connections=32, reserved=16)
+"""The operator's listener has a few clients: probes, Prometheus and a person."""
+
+
 class Connections:
     """The open connections of one listener. Call it to make the protocol of a new connection."""
 
@@ -55,6 +65,8 @@ class Connections:
         self.limits = limits
         self._make_protocol = make_protocol
         self._open: dict[asyncio.BaseTransport, Connection] = {}
+        self._reserved: dict[asyncio.BaseTransport, Connection] = {}
+        """Those of the open connections that are reserved, the oldest first."""
 
     def __call__(self) -> Connection:
         return Connection(self, self._make_protocol)
@@ -66,35 +78,43 @@ class Connections:
         """Register a new connection; False if there is no place for it.
 
         A full listener closes the connection that has been idle for longest. If none is idle, the new connection is a
-        reserved one, and takes the place of the oldest reserved connection that has not sent its request.
+        reserved one, and takes the place of the oldest reserved connection that has sent nothing, or else of the oldest
+        whose request is not complete.
         """
-        full = len(self._open) - self._reserved() >= self.limits.connections
-        if full and not self._close_idle(reserved=False, at_least=SHORTEST_IDLE):
-            if self._reserved() >= self.limits.reserved and not self._close_idle(reserved=True, at_least=0.0):
+        full = len(self._open) - len(self._reserved) >= self.limits.connections
+        if full and not self._close_idle():
+            if len(self._reserved) >= self.limits.reserved and not self._close_reserved():
                 return False
             connection.reserved = True
+            self._reserved[transport] = connection
         self._open[transport] = connection
         return True
 
     def remove(self, transport: asyncio.BaseTransport) -> None:
         """Forget a connection that is closed."""
         self._open.pop(transport, None)
+        self._reserved.pop(transport, None)
 
     def abort_all(self) -> None:
         """Close every connection at once, whatever it still has to send."""
         for connection in list(self._open.values()):
             connection.abort()
 
-    def _reserved(self) -> int:
-        return sum(connection.reserved for connection in self._open.values())
-
-    def _close_idle(self, *, reserved: bool, at_least: float) -> bool:
-        """Close the connection that has been idle for longest, if one has been for `at_least` seconds."""
-        idle = [each for each in self._open.values() if each.reserved == reserved and each.idle_for() >= at_least]
+    def _close_idle(self) -> bool:
+        """Close the unreserved connection that has been idle for longest, if one has been for `SHORTEST_IDLE`."""
+        idle = [each for each in self._open.values() if not each.reserved and each.idle_for() >= SHORTEST_IDLE]
         if not idle:
             return False
         max(idle, key=Connection.idle_for).abort()
         return True
+
+    def _close_reserved(self) -> bool:
+        """Close a reserved connection without a request under way, if there is one."""
+        waiting = [each for each in self._reserved.values() if each.idle_for() >= 0]
+        found = next((each for each in waiting if not each.has_sent), waiting[0] if waiting else None)
+        if found is not None:
+            found.abort()
+        return found is not None
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -139,6 +159,11 @@ class Connection(asyncio.Protocol):
     def idle_for(self) -> float:
         """Seconds without a request under way; negative during one."""
         return -1.0 if self._busy else self._loop.time() - self._idle_since
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether the client has sent bytes of a request whose handling has not begun."""
+        return self._unanswered > 0
 
     def begin_request(self, size: int) -> None:
         """A request of about `size` bytes is being handled from now on."""
@@ -205,7 +230,7 @@ class Connection(asyncio.Protocol):
             self._protocol.connection_lost(exc)
 
     def _watch(self) -> None:
-        """Look whether the connection is within its limits, now and again and again."""
+        """Abort the connection if it exceeds a limit; reschedules itself."""
         limits, now = self._limits, self._loop.time()
         assert self._transport is not None
         if self._transport.get_write_buffer_size() == 0:

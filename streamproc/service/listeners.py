@@ -12,7 +12,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from streamproc.errors import InvalidInput
-from streamproc.service.connections import Connections, Limits
+from streamproc.service.connections import ACCEPT_BACKLOG, OPERATOR_LIMITS, Connections, Limits
 from streamproc.service.operator_token import TOKEN_FILE, Handler, demand
 from streamproc.service.sending import CHUNK, Pace, pieces_of, stream_response
 from streamproc.service.status_page.crowds import Crowded, Shared, Turnstile
@@ -103,7 +103,9 @@ class Listener:
         await self._runner.setup()
         host, port = self._address.host, self._address.port
         try:
-            self._server = await asyncio.get_running_loop().create_server(self.connections, host, port)
+            self._server = await asyncio.get_running_loop().create_server(
+                self.connections, host, port, backlog=ACCEPT_BACKLOG
+            )
         except OSError as error:
             raise InvalidInput(f"listener {host}:{port}: cannot listen there: {error.strerror}") from None
         name = self._server.sockets[0].getsockname()
@@ -186,7 +188,7 @@ def operator_listener(
             f"--operator {address.host}:{address.port}: others can reach it, so it needs a token in the file that "
             f"{TOKEN_FILE} names; or listen on {LOOPBACK}"
         )
-    listener = Listener(address, registry, ready)
+    listener = Listener(address, registry, ready, limits=OPERATOR_LIMITS)
     if token is None:
         listener.app.middlewares.append(_called_by_its_address)
     else:

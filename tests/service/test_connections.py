@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from streamproc.service.connections import Connection, Limits
-from streamproc.service.listeners import Address, Listener
+from streamproc.service.listeners import Address, Listener, operator_listener
 from tests.fuzz.site import Wire
 from tests.world.virtual_time import VirtualLoop
 
@@ -21,7 +21,7 @@ under_way: list[web.Request] = []
 """Requests that wait for ever."""
 
 
-class Line(Wire):
+class ClientTransport(Wire):
     """A connection whose client reads as much as the test says."""
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class Client:
     """One connection to a listener, on virtual time."""
 
     def __init__(self, listener: Listener) -> None:
-        self.line = Line()
+        self.transport = ClientTransport()
         self.connection: Connection = listener.connections()
-        self.connection.connection_made(self.line)
+        self.connection.connection_made(self.transport)
 
     @property
     def is_open(self) -> bool:
-        return not self.line.is_closing()
+        return not self.transport.is_closing()
 
     async def send(self, text: str) -> None:
         self.connection.data_received(text.encode())
@@ -51,14 +51,14 @@ class Client:
     async def ask(self, path: str) -> bytes:
         """All that came back so far."""
         await self.send(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n")
-        return bytes(self.line.sent)
+        return bytes(self.transport.sent)
 
 
-def virtually(test: Callable[[Listener], Coroutine[Any, Any, None]]) -> None:
-    """With a listener that has an address whose requests never end."""
+def run_in_virtual_time(test: Callable[[Listener], Coroutine[Any, Any, None]], limits: Limits = LIMITS) -> None:
+    """Run the test with a listener that has an address whose requests never end."""
 
     async def run() -> None:
-        listener = Listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True, limits=LIMITS)
+        listener = Listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True, limits=limits)
 
         async def wait(request: web.Request) -> web.Response:
             under_way.append(request)
@@ -80,9 +80,9 @@ def virtually(test: Callable[[Listener], Coroutine[Any, Any, None]]) -> None:
         loop.close()
 
 
-async def full_house(listener: Listener) -> list[Client]:
+async def occupy_all_connections(listener: Listener) -> list[Client]:
     """As many clients as there may be, and each with a request under way."""
-    clients = [Client(listener) for _ in range(LIMITS.connections)]
+    clients = [Client(listener) for _ in range(listener.connections.limits.connections)]
     for client in clients:
         assert await client.ask("/wait") == b""
     return clients
@@ -100,7 +100,7 @@ def test_a_client_that_does_not_finish_its_headers_is_dropped() -> None:
         assert LIMITS.head <= seconds <= 1.5 * LIMITS.head
         assert len(listener.connections) == 0
 
-    virtually(slow)
+    run_in_virtual_time(slow)
 
 
 def test_a_client_that_sends_nothing_is_dropped_and_one_that_comes_back_in_time_is_not() -> None:
@@ -111,7 +111,7 @@ def test_a_client_that_sends_nothing_is_dropped_and_one_that_comes_back_in_time_
             assert (await regular.ask("/livez")).endswith(b"ok\n")
         assert (silent.is_open, regular.is_open) == (False, True)
 
-    virtually(idle)
+    run_in_virtual_time(idle)
 
 
 def test_a_client_that_leaves_a_short_response_unread_is_dropped() -> None:
@@ -121,15 +121,15 @@ def test_a_client_that_leaves_a_short_response_unread_is_dropped() -> None:
         reads, stalls = Client(listener), Client(listener)
         for client in (reads, stalls):
             await client.ask("/livez")
-            client.line.unread = 100
+            client.transport.unread = 100
         for _ in range(4):
             await asyncio.sleep(LIMITS.stall / 4)
-            reads.line.unread = 0
+            reads.transport.unread = 0
             await asyncio.sleep(LIMITS.stall / 4)
-            reads.line.unread = 100
+            reads.transport.unread = 100
         assert (reads.is_open, stalls.is_open) == (True, False)
 
-    virtually(unread)
+    run_in_virtual_time(unread)
 
 
 @pytest.mark.parametrize("path", ["/livez", "/wait"])
@@ -142,7 +142,7 @@ def test_requests_that_come_faster_than_they_are_answered_are_not_kept(path: str
                 await client.send(requests)
         assert not client.is_open
 
-    virtually(pipelined)
+    run_in_virtual_time(pipelined)
 
 
 def test_a_client_may_ask_as_often_as_it_likes() -> None:
@@ -154,14 +154,14 @@ def test_a_client_may_ask_as_often_as_it_likes() -> None:
             await client.ask(path)
         assert size > LIMITS.request_bytes
         assert client.is_open
-        assert client.line.sent.count(b"ok\n") == 500
+        assert client.transport.sent.count(b"ok\n") == 500
 
-    virtually(often)
+    run_in_virtual_time(often)
 
 
-def test_a_full_house_has_room_for_probes_and_tells_others_to_come_back() -> None:
+def test_a_full_listener_answers_probes_and_tells_others_to_come_back() -> None:
     async def full(listener: Listener) -> None:
-        clients = await full_house(listener)
+        clients = await occupy_all_connections(listener)
         probe, other = Client(listener), Client(listener)
         assert (await probe.ask("/livez")).startswith(b"HTTP/1.1 200")
         answer = await other.ask("/metrics")
@@ -170,18 +170,18 @@ def test_a_full_house_has_room_for_probes_and_tells_others_to_come_back() -> Non
         assert (probe.is_open, other.is_open) == (False, False), "a place for probes is free again at once"
         assert all(client.is_open for client in clients)
 
-    virtually(full)
+    run_in_virtual_time(full)
 
 
-def test_silent_clients_do_not_keep_probes_out_of_a_full_house() -> None:
+def test_silent_clients_do_not_keep_probes_out_of_a_full_listener() -> None:
     async def full(listener: Listener) -> None:
-        await full_house(listener)
+        await occupy_all_connections(listener)
         for _ in range(5):
             Client(listener)
             assert len(listener.connections) <= LIMITS.connections + LIMITS.reserved
         assert (await Client(listener).ask("/readyz")).endswith(b"ready\n")
 
-    virtually(full)
+    run_in_virtual_time(full)
 
 
 def test_a_new_client_takes_the_place_of_the_one_that_is_idle_for_longest() -> None:
@@ -195,15 +195,42 @@ def test_a_new_client_takes_the_place_of_the_one_that_is_idle_for_longest() -> N
         assert (await new.ask("/metrics")).startswith(b"HTTP/1.1 200")
         assert new.is_open, "its place is not one of those for probes"
 
-    virtually(idle)
+    run_in_virtual_time(idle)
 
 
 def test_a_client_that_is_gone_leaves_its_place_while_its_request_is_under_way() -> None:
     async def gone(listener: Listener) -> None:
-        clients = await full_house(listener)
+        clients = await occupy_all_connections(listener)
         clients[0].connection.connection_lost(None)
         await asyncio.sleep(0.001)
         assert len(listener.connections) == LIMITS.connections - 1
         assert len(under_way) == LIMITS.connections - 1
 
-    virtually(gone)
+    run_in_virtual_time(gone)
+
+
+@pytest.mark.parametrize("sent_first", [False, True])
+def test_a_probe_is_answered_though_two_backlogs_of_connections_are_accepted_before_it_is_read(sent_first: bool) -> None:
+    """asyncio admits the rest of one backlog and all of the next before it reads what the first of them sent."""
+
+    async def flooded(listener: Listener) -> None:
+        await occupy_all_connections(listener)
+        for _ in range(1_000):
+            Client(listener)
+        probe, request = Client(listener), b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
+        if sent_first:
+            probe.connection.data_received(request)
+        for _ in range(1_000 if sent_first else 2 * (100 + 1)):
+            Client(listener)
+        if not sent_first:
+            probe.connection.data_received(request)
+        await asyncio.sleep(0.001)
+        assert probe.transport.sent.endswith(b"ok\n")
+
+    run_in_virtual_time(flooded, Limits(connections=4))
+
+
+def test_both_listeners_together_leave_200_of_1024_file_descriptors() -> None:
+    operator = operator_listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True, None).connections.limits
+    public = Listener(Address("127.0.0.1", 0), CollectorRegistry(), lambda: True).connections.limits
+    assert sum(limits.connections + limits.reserved for limits in (operator, public)) <= 1_024 - 200

@@ -20,12 +20,75 @@ CROWD_CHECK_INTERVAL_S = 0.5
 class Pace:
     """How fast a client must read a large response. It takes up one of a few places meanwhile, and memory."""
 
-    window: int = 1 << 20
-    """Bytes that must be read within each of these times."""
+    rate: int = 32_768
+    """Bytes a second that a client must read, averaged over the seconds below. A slow mobile line is faster."""
     alone: float = 30.0
-    """Seconds while nobody waits for the place: 35 kB a second are enough."""
+    """Seconds over which a client is measured while nobody waits for its place."""
     crowded: float = 5.0
-    """Seconds while others wait: a client that reads nothing must not keep them waiting for long."""
+    """Seconds while others wait, counted from when they began to: a client that reads nothing must not keep them waiting for
+    long. Each chunk is read within 2.5 seconds at `rate`, so these are enough for two."""
+
+
+class Meter:
+    """Compares a client with a rate: it must read `seconds * rate` bytes for every `seconds` that it keeps the server waiting."""
+
+    def __init__(self, seconds: float, rate: int) -> None:
+        self._seconds, self._rate = seconds, rate
+        self._waited, self._read = 0.0, 0
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds that the client still has to read the bytes that are missing."""
+        return self._seconds - self._waited
+
+    def count_seconds(self, seconds: float) -> None:
+        """The server has waited for the client."""
+        self._waited += seconds
+
+    def count_bytes(self, count: int) -> None:
+        """The client has read bytes; once they are enough, the next interval begins."""
+        self._read += count
+        if self._read >= self._seconds * self._rate:
+            self._waited, self._read = 0.0, 0
+
+
+class Meters:
+    """The meters of one client: one all the time, and one while other clients wait, from when they began to."""
+
+    def __init__(self, pace: Pace, is_crowded: Callable[[], bool]) -> None:
+        self._pace, self._is_crowded = pace, is_crowded
+        self._alone = Meter(pace.alone, pace.rate)
+        self._crowded: Meter | None = None
+
+    async def wait_for(self, write: Coroutine[Any, Any, None], count: int) -> None:
+        """Wait until the write buffer has taken the `count` bytes of a write; TimeoutError if the client is too slow."""
+        now = asyncio.get_running_loop().time
+        writing = asyncio.ensure_future(write)
+        try:
+            while not writing.done():
+                left = min(meter.seconds_left for meter in self._current())
+                if left <= 0:
+                    raise TimeoutError
+                began = now()
+                await asyncio.wait([writing], timeout=min(left, CROWD_CHECK_INTERVAL_S))
+                for meter in self._meters():
+                    meter.count_seconds(now() - began)
+            writing.result()
+        finally:
+            writing.cancel()
+        for meter in self._meters():
+            meter.count_bytes(count)
+
+    def _current(self) -> list[Meter]:
+        """The meters that apply from now on."""
+        if not self._is_crowded():
+            self._crowded = None
+        elif self._crowded is None:
+            self._crowded = Meter(self._pace.crowded, self._pace.rate)
+        return self._meters()
+
+    def _meters(self) -> list[Meter]:
+        return [self._alone] if self._crowded is None else [self._alone, self._crowded]
 
 
 async def stream_response(
@@ -39,43 +102,21 @@ async def stream_response(
 
     The response holds no more than a chunk beyond the write buffer's limit, besides the piece it is at.
     """
+    meters = Meters(pace, is_crowded)
     try:
         await response.prepare(request)
         if request.method != "HEAD":
-            waited, sent = 0.0, 0
             async for piece in pieces:
                 for start in range(0, len(piece), CHUNK):
                     chunk = memoryview(piece)[start : start + CHUNK]
-                    waited += await _wait(response.write(chunk), waited, is_crowded, pace)
-                    sent += len(chunk)
-                    if sent >= pace.window:
-                        waited, sent = 0.0, 0
-            await _wait(response.write_eof(), waited, is_crowded, pace)
+                    await meters.wait_for(response.write(chunk), len(chunk))
+            await meters.wait_for(response.write_eof(), 0)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()  # `close` would wait until the write buffer is sent
     except ConnectionError:
         pass  # the client is gone
     return response
-
-
-async def _wait(write: Coroutine[Any, Any, None], waited: float, is_crowded: Callable[[], bool], pace: Pace) -> float:
-    """Wait until the write buffer has taken what is written; the seconds this took.
-
-    Raises TimeoutError if they and those `waited` before exceed what `pace` allows.
-    """
-    now = asyncio.get_running_loop().time
-    began, writing = now(), asyncio.ensure_future(write)
-    try:
-        while not writing.done():
-            left = (pace.crowded if is_crowded() else pace.alone) - waited - (now() - began)
-            if left <= 0:
-                raise TimeoutError
-            await asyncio.wait([writing], timeout=min(left, CROWD_CHECK_INTERVAL_S))
-        writing.result()
-    finally:
-        writing.cancel()
-    return now() - began
 
 
 async def pieces_of(parts: Iterable[bytes]) -> AsyncIterator[bytes]:

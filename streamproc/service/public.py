@@ -126,7 +126,8 @@ class FollowedRelease:
 class PublicStudy:
     """Follows the ledger and the synthetic topics. Reads only; needs no running process."""
 
-    def __init__(self, log: Readable, study: Study) -> None:
+    def __init__(self, log: Readable, study: Study, *, only: str | None = None) -> None:
+        """`only` is the release to follow beside the ledger; None for all of them."""
         topics = Topics(study.name)
         self.study = study
         self._ledger = Followed(log, topics.ledger)
@@ -135,18 +136,23 @@ class PublicStudy:
         """The ledger so far, its chain checked; None before the study began."""
         self._checked: VerifiedLedger | None = None
         """The one that was last compared with the releases of the study."""
-        self._releases = {r.name: FollowedRelease(Followed(log, topics.synthetic(r.name))) for r in study.releases}
+        names = [release.name for release in study.releases] if only is None else [only]
+        self._releases = {name: FollowedRelease(Followed(log, topics.synthetic(name))) for name in names}
 
     async def poll(self, *, timeout: float) -> None:
         """Take in what has come, waiting up to `timeout` seconds for the ledger to grow."""
         await self.poll_ledger(timeout=timeout)
+        self.check_ledger()
+        for release in self._releases.values():
+            await release.poll(timeout=0.0)
+
+    def check_ledger(self) -> None:
+        """Check that the ledger is that of the study (InvalidInput) and has its columns (VerificationFailed)."""
         if self.ledger is not None:
             self._check_study(self.ledger.study)
             if self.ledger is not self._checked:
                 check_due_columns(self.study.releases, self.ledger)
                 self._checked = self.ledger
-        for release in self._releases.values():
-            await release.poll(timeout=0.0)
 
     def _check_study(self, begun: StudyRecord) -> None:
         ours = public_values(self.study)

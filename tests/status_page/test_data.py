@@ -6,6 +6,7 @@ import asyncio
 import json
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from streamproc.cli.public import status_of
-from streamproc.ports.log import Offset
+from streamproc.ports.log import Log, Offset, Reader
 from streamproc.ports.panel_csv import release_csv
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
@@ -23,9 +24,10 @@ from streamproc.service.sending import Pace
 from streamproc.service.status_page import documents, downloads
 from streamproc.service.status_page.crowds import Crowded, Kept, Turnstile
 from streamproc.service.status_page.documents import answers
-from streamproc.service.status_page.follower import Shown
+from streamproc.service.status_page.follower import Follower, Shown
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Schedule
+from streamproc.wire.topics import Topics
 from tests.status_page.serving import Asking, copy_public, served
 from tests.status_page.studies import PageRecipe, ShownStudy
 from tests.stream.programs import Programs
@@ -276,6 +278,40 @@ async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
                 pass
     async with turnstile.enter():
         pass
+
+
+@pytest.mark.parametrize("release", ["recent", "ever"])
+async def test_a_file_is_read_from_the_topic_of_its_release_alone(half_way: ShownStudy, release: str) -> None:
+    study, topics = half_way.place.study, Topics(half_way.place.study.name)
+    async with half_way.place.connect() as log:
+        public, read = PublicTopics(log, study), set[str]()
+        read_topic = public.reader
+
+        async def note_topic(topic: str, partition: int, offset: Offset) -> Reader:
+            read.add(topic)
+            return await read_topic(topic, partition, offset)
+
+        public.reader = note_topic  # type: ignore[method-assign]
+        with ThreadPoolExecutor(1) as threads:
+            assert await downloads.csv_file(public, study, release, threads) is not None
+    assert read == {topics.ledger, topics.synthetic(release)}
+
+
+async def test_a_release_that_is_too_large_for_a_file_is_refused_before_the_page_has_read_it(
+    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def only_connect(follower: Follower, log: Log) -> None:
+        follower.topics = PublicTopics(log, half_way.place.study)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Follower, "follow", only_connect)
+    monkeypatch.setattr(downloads, "MOST_CELLS", 100)
+    monkeypatch.setattr("streamproc.service.status_page.page.MOST_CELLS", 100)
+    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking, asyncio.timeout(60):
+        while (found := await asking.get("/api/v1/releases/recent.csv"))[0] == 503:
+            await asyncio.sleep(0.01)
+        assert found[0] == 413
+        assert b"use `streamproc pull`" in found[2]
 
 
 async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_one_gets_theirs(

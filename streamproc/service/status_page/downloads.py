@@ -15,12 +15,20 @@ from streamproc.ports.panel_csv import release_csv
 from streamproc.service.public import PublicStudy
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Study
+from streamproc.wire.columns import decode_synthetic
+from streamproc.wire.contracts import ContractRecord
+from streamproc.wire.malformed import Malformed
+from streamproc.wire.topics import Topics
 
 MOST_BYTES = 1_000_000
 """Of one answer of records, except that a single record always fits. A client that reads slowly keeps them in memory."""
 
 MOST_CELLS = 50_000_000
 """Of a CSV file made here; a larger release is for `streamproc pull`."""
+
+
+class TooLarge(Exception):
+    """A release has more than `MOST_CELLS` cells."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ def _records(parts: Sequence[bytes], following: int, end: int) -> Records:
 
 @dataclass(frozen=True)
 class File:
-    """A file to be sent, which is made meanwhile."""
+    """A CSV file to be sent, whose rows are encoded while they are sent."""
 
     response: web.StreamResponse
     """With its headers, not prepared yet."""
@@ -67,9 +75,17 @@ class File:
 
 
 async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Executor) -> File | None:
-    """The release so far, in the form of CONTRACT: header `synthetic,1,...,t`. None before its first column."""
-    public = PublicStudy(topics, study)
+    """The release so far, in the form of CONTRACT: header `synthetic,1,...,t`. None before its first column.
+
+    Raises TooLarge before any column is kept in memory.
+    """
+    public = PublicStudy(topics, study, only=release)
     try:
+        await public.catch_up_ledger()
+        public.check_ledger()
+        rows, ledger = await _count_rows(topics, Topics(study.name).synthetic(release)), public.ledger
+        if ledger is not None and rows * len(ledger.column_digests(release)) > MOST_CELLS:
+            raise TooLarge
         await public.catch_up()
     finally:
         await public.close()
@@ -83,6 +99,19 @@ async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Ex
     contract = public.contracts()[release]
     pieces = release_csv(np.stack([column.symbols for column in columns], axis=1), contract.alphabet)
     return File(response, _made_in(threads, pieces))
+
+
+async def _count_rows(topics: PublicTopics, topic: str) -> int:
+    """The synthetic people of a release, by the contract that its topic begins with; 0 if there is none."""
+    if topic not in await topics.topics():
+        return 0
+    async for _, value in topics.pieces(topic, Offset(0), 1):
+        try:
+            record = decode_synthetic(value)
+        except Malformed:
+            return 0  # who reads the topic finds the same, and says what it is
+        return record.n_star if isinstance(record, ContractRecord) else 0
+    return 0
 
 
 async def _made_in(threads: Executor, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

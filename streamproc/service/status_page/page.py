@@ -23,7 +23,7 @@ from streamproc.service.status_page.answers import (
     problem,
 )
 from streamproc.service.status_page.crowds import Crowded, Kept, Question, Shared, Turnstile
-from streamproc.service.status_page.downloads import MOST_CELLS, csv_file, records
+from streamproc.service.status_page.downloads import MOST_CELLS, TooLarge, csv_file, records
 from streamproc.service.status_page.follower import Follower, Shown
 from streamproc.service.status_page.live import LiveStreams
 from streamproc.service.status_page.public_topics import PublicTopics
@@ -175,11 +175,11 @@ class StatusPage:
 
     async def _csv(self, request: web.Request) -> web.StreamResponse:
         release = self._release(request)
-        history = self._follower.shown.histories.get(release)
-        if history is not None and history.rows * history.period > MOST_CELLS:
-            return problem(413, f"release {release} has more than {MOST_CELLS} cells: use `streamproc pull`")
         async with self._files.enter():
-            found = await csv_file(self._topics(), self._study, release, self._threads)
+            try:
+                found = await csv_file(self._topics(), self._study, release, self._threads)
+            except TooLarge:
+                return problem(413, f"release {release} has more than {MOST_CELLS} cells: use `streamproc pull`")
             if found is None:
                 return problem(404, f"release {release}: no column is published yet")
             return await stream_response(request, found.response, found.pieces, self._files.is_crowded, self._pace)

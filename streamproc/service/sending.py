@@ -30,7 +30,7 @@ class Pace:
 
 
 class Meter:
-    """Compares a client with a rate: it must read `seconds * rate` bytes for every `seconds` that it keeps the server waiting."""
+    """Measures a client: it must read `seconds * rate` bytes for every `seconds` that it keeps the server waiting."""
 
     def __init__(self, seconds: float, rate: int) -> None:
         self._seconds, self._rate = seconds, rate

@@ -45,9 +45,7 @@ class SlowClient:
     async def fetch(self, turnstile: Turnstile, pace: Pace | None = None) -> None:
         async with turnstile.enter():
             client = cast(Any, self)
-            await stream_response(
-                cast(web.Request, client), client, pieces_of([BODY]), turnstile.is_crowded, pace or Pace()
-            )
+            await stream_response(cast(web.Request, client), client, pieces_of([BODY]), turnstile.is_crowded, pace or Pace())
 
 
 @pytest.mark.parametrize(("count", "rate"), [(4, 100_000), (6, 100_000), (20, 40_000)])

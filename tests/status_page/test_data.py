@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import urllib.request
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +24,7 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
 from streamproc.service.sending import Pace
 from streamproc.service.status_page import documents, downloads
+from streamproc.service.status_page.answers import Body
 from streamproc.service.status_page.crowds import Crowded, Kept, Turnstile
 from streamproc.service.status_page.documents import answers
 from streamproc.service.status_page.follower import Follower, Shown
@@ -30,6 +33,7 @@ from streamproc.study import Schedule
 from streamproc.wire.topics import Topics
 from tests.status_page.serving import Asking, copy_public, served
 from tests.status_page.studies import PageRecipe, ShownStudy
+from tests.status_page.test_silent_clients import MB, silent_clients
 from tests.stream.programs import Programs
 
 DOCUMENTS = [
@@ -278,6 +282,41 @@ async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
                 pass
     async with turnstile.enter():
         pass
+
+
+async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
+    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, patient = list[weakref.ref[Body]](), Pace(alone=60.0, crowded=60.0)
+    make_body = Body.of
+
+    def note_body(plain: bytes) -> Body:
+        body = make_body(plain)
+        made.append(weakref.ref(body))
+        return body
+
+    def kept_alive() -> int:
+        return sum(reference() is not None for reference in made)
+
+    monkeypatch.setattr("streamproc.service.status_page.page.MOST_KEPT", 0)
+    async with (
+        half_way.place.connect() as log,
+        served(log, half_way.place.study, pace=patient) as asking,
+        asyncio.timeout(60),
+    ):
+        await asking.status_when(three_columns)
+        monkeypatch.setattr(documents, "answers", lambda *arguments: {"large": "x" * MB, "asked": str(arguments[1:])})
+        monkeypatch.setattr(Body, "of", note_body)
+        async with AsyncExitStack() as stack:
+            for number in range(30):
+                path = f"/api/v1/series?release=recent&query=symbol:1&to={number + 1}"
+                await stack.enter_async_context(silent_clients(1, asking.url, path))
+            while len(made) < 30:
+                await asyncio.sleep(0.01)
+            deadline = asyncio.get_running_loop().time() + 5.0
+            while kept_alive() > 8 and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(0.01)
+            assert kept_alive() <= 8, "those that are being sent"
 
 
 @pytest.mark.parametrize("release", ["recent", "ever"])

@@ -209,7 +209,7 @@ async def test_clients_that_hang_up_start_no_further_encoding_of_metrics(monkeyp
         return b"encoded\n"
 
     monkeypatch.setattr(listeners, "generate_latest", counted)
-    async with many_bins() as (metrics, url), asyncio.timeout(60):
+    async with many_bins() as (_, url), asyncio.timeout(60):
         try:
             for _ in range(8):
                 async with aiohttp.ClientSession() as session:

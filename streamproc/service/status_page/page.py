@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
@@ -16,6 +16,7 @@ from streamproc.ports.log import Log, LogError
 from streamproc.service.sending import CHUNK, Pace, pieces_of, stream_response
 from streamproc.service.status_page import documents
 from streamproc.service.status_page.answers import (
+    Asset,
     Body,
     adding_headers,
     assets,
@@ -121,21 +122,30 @@ class StatusPage:
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         asset = self._assets["index.html"]
-        return await self._answer(request, asset.body, asset.kind)
+        return await self._answer_asset(request, asset)
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         asset = self._assets.get(request.match_info["name"])
-        return problem(404, "no such file") if asset is None else await self._answer(request, asset.body, asset.kind)
+        return problem(404, "no such file") if asset is None else await self._answer_asset(request, asset)
+
+    async def _answer_asset(self, request: web.Request, asset: Asset) -> web.StreamResponse:
+        async def get_body() -> Body:
+            return asset.body
+
+        return await self._answer(request, get_body, asset.kind)
 
     # its data
 
     async def _addresses(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, Body.of(encoded({"version": 1, "addresses": ADDRESSES})), "application/json")
+        async def get_body() -> Body:
+            return Body.of(encoded({"version": 1, "addresses": ADDRESSES}))
+
+        return await self._answer(request, get_body, "application/json")
 
     async def _get_status(self, request: web.Request) -> web.StreamResponse:
         # There is only one of it, and whoever wants to know whether all is well must not have to wait behind others.
         return await self._made(
-            request, ("status",), lambda: documents.status(self._study, self._follower.shown, self._costs), nullcontext()
+            request, ("status",), lambda: documents.status(self._study, self._follower.shown, self._costs), nullcontext
         )
 
     async def _series(self, request: web.Request) -> web.StreamResponse:
@@ -171,7 +181,9 @@ class StatusPage:
     async def _records(self, request: web.Request, topic: str) -> web.StreamResponse:
         async with self._reading.enter():
             found = await records(self._topics(), topic, _number(request, "offset", 0, 0))
-            return await stream_response(request, found.response, pieces_of(found.parts), self._reading.is_crowded, self._pace)
+            return await stream_response(
+                request, found.response, pieces_of(found.parts), self._reading.is_crowded, self._pace
+            )
 
     async def _csv(self, request: web.Request) -> web.StreamResponse:
         release = self._release(request)
@@ -207,35 +219,41 @@ class StatusPage:
         request: web.Request,
         question: Question,
         make: Callable[[], Mapping[str, Any]],
-        turn: AbstractAsyncContextManager[None] | None = None,
+        turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     ) -> web.StreamResponse:
-        """What was made of the newest version, or is being made for somebody else, or is made now, when it is our turn."""
-        version = self._follower.version
-        body = self._kept.get(version, question)
-        if body is None:
-            body = await self._making.once((version, question), lambda: self._make(version, question, make, turn))
-        return await self._answer(request, body, "application/json")
+        """Answer with what was made of the newest version, or is being made for another client, or is made now."""
+        version = self._follower.version  # what `make` reads is of this version
 
-    async def _answer(self, request: web.Request, body: Body, kind: str) -> web.StreamResponse:
-        """The body, or 304 if the browser has it; a large one in chunks, when it is our turn."""
-        content, headers = body.negotiate_encoding(request)
-        headers["Content-Type"] = f"{kind}; charset=utf-8"
-        if body.matches_etag(request):
-            return web.Response(status=304, headers=headers)
-        if len(content) <= CHUNK:
-            return web.Response(body=content, headers=headers)
+        async def find_or_make() -> Body:
+            body = self._kept.get(version, question)
+            if body is None:
+                body = await self._making.once((version, question), lambda: self._make(version, question, make, turn))
+            return body
+
+        return await self._answer(request, find_or_make, "application/json")
+
+    async def _answer(self, request: web.Request, get_body: Callable[[], Awaitable[Body]], kind: str) -> web.StreamResponse:
+        """The body, or 304 if the browser has it; a large one in chunks, when it is our turn.
+
+        A client that waits for its turn holds no body in memory: `get_body` is called again when it is admitted.
+        """
+        response = _respond_at_once(request, await get_body(), kind)
+        if response is not None:
+            return response
         async with self._large.enter():
-            response = web.StreamResponse(headers=headers | {"Content-Length": str(len(content))})
-            return await stream_response(request, response, pieces_of([content]), self._large.is_crowded, self._pace)
+            content, headers = (await get_body()).negotiate_encoding(request)
+            headers |= {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(content))}
+            streamed = web.StreamResponse(headers=headers)
+            return await stream_response(request, streamed, pieces_of([content]), self._large.is_crowded, self._pace)
 
     async def _make(
         self,
         version: int,
         question: Question,
         make: Callable[[], Mapping[str, Any]],
-        turn: AbstractAsyncContextManager[None] | None,
+        turn: Callable[[], AbstractAsyncContextManager[None]] | None,
     ) -> Body:
-        async with turn or self._work.enter():
+        async with (turn or self._work.enter)():
             body = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: Body.of(encoded(make())))
         self._kept.put(version, question, body)
         return body
@@ -255,6 +273,15 @@ class StatusPage:
         if history is None or not history.counts:
             raise InvalidInput(f"release {name}: nothing is published yet")
         return history
+
+
+def _respond_at_once(request: web.Request, body: Body, kind: str) -> web.Response | None:
+    """304 if the client has the body, or a body of one chunk; None for a larger one."""
+    content, headers = body.negotiate_encoding(request)
+    headers["Content-Type"] = f"{kind}; charset=utf-8"
+    if body.matches_etag(request):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=content, headers=headers) if len(content) <= CHUNK else None
 
 
 def _number(request: web.Request, name: str, default: int, low: int, high: int = 10**18 - 1) -> int:

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -322,3 +323,16 @@ def test_integers_with_gaps_that_pandas_made_floats_are_symbols_again(tmp_path: 
     frame.to_parquet(tmp_path / "panel.parquet")
     with pytest.raises(PanelFileError, match="column 3: .* fractions"):
         read_panel(tmp_path / "panel.parquet", study)
+
+
+@pytest.mark.parametrize("periods", [1, 100])
+def test_a_release_is_written_as_csv_in_bounded_memory(periods: int) -> None:
+    columns = np.zeros((2_000_000 // periods, periods), np.uint8)
+    tracemalloc.start()
+    try:
+        for _ in panel_csv.release_csv(columns, ("0", "1")):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 80_000_000, f"{peak / 1e6:.0f} MB"

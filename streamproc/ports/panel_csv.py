@@ -144,7 +144,8 @@ def release_csv(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> Iter
     yield ",".join(["synthetic", *map(str, range(1, periods + 1))]).encode() + b"\n"
     cells = _padded([b"," + _quoted(symbol) for symbol in alphabet])
     digits = len(str(max(rows - 1, 0)))
-    step = max(1, _BYTES_AT_ONCE // (digits + periods * cells.shape[1] + 1))
+    # `_decimal` takes 8 bytes for each digit of a row's number, so that a release of one period needs fewer rows at once.
+    step = max(1, _BYTES_AT_ONCE // (9 * digits + periods * cells.shape[1] + 1))
     for start in range(0, rows, step):
         block = columns[start : start + step]
         numbers = np.arange(start, start + len(block))

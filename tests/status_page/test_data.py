@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import urllib.request
 import weakref
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,6 +21,8 @@ import pytest
 from streamproc.cli.public import status_of
 from streamproc.ports.log import Log, Offset, Reader
 from streamproc.ports.panel_csv import release_csv
+from streamproc.privacy.odometer import Odometer
+from streamproc.privacy.quantities import Rho
 from streamproc.service.deployment import Deployment
 from streamproc.service.public import PublicStudy
 from streamproc.service.sending import Pace
@@ -30,6 +33,9 @@ from streamproc.service.status_page.documents import answers
 from streamproc.service.status_page.follower import Follower, Shown
 from streamproc.service.status_page.public_topics import PublicTopics
 from streamproc.study import Schedule
+from streamproc.synth.step import Column
+from streamproc.wire.audit import ReleaseAudit
+from streamproc.wire.chain import VerifiedLedger
 from streamproc.wire.topics import Topics
 from tests.status_page.serving import Asking, copy_public, served
 from tests.status_page.studies import PageRecipe, ShownStudy
@@ -317,6 +323,42 @@ async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
             while kept_alive() > 8 and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(0.01)
             assert kept_alive() <= 8, "those that are being sent"
+
+
+@pytest.mark.parametrize("step", ["add_column", "spent"])
+async def test_an_audit_ends_with_the_period_it_is_at_when_the_page_is_told_to_stop(
+    half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    began, may_go_on, audited = threading.Event(), threading.Event(), list[int]()
+    add_column, compute_spent = ReleaseAudit.add_column, cast(property, vars(Odometer)["spent"]).fget
+    assert compute_spent is not None
+
+    def note_step() -> None:
+        audited.append(1)
+        began.set()
+        may_go_on.wait(30)
+
+    def note_column(audit: ReleaseAudit, column: Column, ledger: VerifiedLedger) -> None:
+        note_step()
+        add_column(audit, column, ledger)
+
+    def note_spent(odometer: Odometer) -> Rho:
+        note_step()
+        return cast(Rho, compute_spent(odometer))
+
+    if step == "add_column":
+        monkeypatch.setattr(ReleaseAudit, "add_column", note_column)
+    else:
+        monkeypatch.setattr(Odometer, "spent", property(note_spent))
+    async with half_way.place.connect() as log:
+        with ThreadPoolExecutor(1) as threads:
+            follower = Follower(half_way.place.study, threads)
+            task = asyncio.create_task(follower.follow(log))
+            assert await asyncio.to_thread(began.wait, 30)
+            task.cancel()
+            await asyncio.wait([task])
+            may_go_on.set()
+    assert len(audited) == 1
 
 
 @pytest.mark.parametrize("release", ["recent", "ever"])

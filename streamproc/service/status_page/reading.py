@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
@@ -27,6 +28,8 @@ class Reading:
         self._study = study
         self._threads = threads
         self._audits: dict[str, ReleaseAudit] = {}
+        self._stopped = threading.Event()
+        """Set when the result of a check is not wanted any more: the process waits for its threads when it ends."""
 
     @property
     def ledger(self) -> VerifiedLedger | None:
@@ -102,10 +105,13 @@ class Reading:
                 assert audit is not None, "a column comes after its contract"
                 self._audits[name] = audit
             for column in columns:
+                if self._stopped.is_set():
+                    return
                 self._audits[name].add_column(column.symbols, ledger)
         for audit in self._audits.values():
-            audit.check_spending(ledger)
+            audit.check_spending(ledger, self._stopped.is_set)
 
     async def close(self) -> None:
-        """Stop reading."""
+        """Stop reading; a check that is under way ends with the period it is at."""
+        self._stopped.set()
         await self._public.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -74,6 +74,9 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(list(self._open.values()))
+
     def admit(self, connection: Connection, transport: asyncio.Transport) -> bool:
         """Register a new connection; False if there is no place for it.
 
@@ -97,7 +100,7 @@ class Connections:
 
     def abort_all(self) -> None:
         """Close every connection at once, whatever it still has to send."""
-        for connection in list(self._open.values()):
+        for connection in self:
             connection.abort()
 
     def _close_idle(self) -> bool:

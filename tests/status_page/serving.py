@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from streamproc.ports.connect import connect
 from streamproc.ports.log import Log, TopicSettings
 from streamproc.ports.reading import everything
-from streamproc.service.connections import Limits
+from streamproc.service.connections import Connections, Limits
 from streamproc.service.listeners import Address, Listener
 from streamproc.service.sending import Pace
 from streamproc.service.status_page import StatusPage
@@ -25,9 +25,20 @@ from streamproc.wire.topics import Topics
 class Asking:
     """A client of one listener."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, url: str, connections: Connections) -> None:
         self._session = session
         self.url = url
+        self._connections = connections
+
+    async def wait_for_requests(self, count: int) -> None:
+        """Wait until at least so many requests are under way."""
+        while sum(each.idle_for() < 0 for each in self._connections) < count:
+            await asyncio.sleep(0.005)
+
+    async def wait_for_no_connections(self) -> None:
+        """Wait until the listener has closed every connection."""
+        while len(self._connections):
+            await asyncio.sleep(0.005)
 
     async def get(self, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
         async with self._session.get(self.url + path, headers=headers) as answer:
@@ -54,7 +65,7 @@ async def served(log: Log, study: Study, *, limits: Limits | None = None, pace: 
     address = await listener.start()
     try:
         async with page.following(log), aiohttp.ClientSession() as session:
-            yield Asking(session, f"http://{address.host}:{address.port}")
+            yield Asking(session, f"http://{address.host}:{address.port}", listener.connections)
     finally:
         await listener.stop()
 

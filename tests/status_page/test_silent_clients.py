@@ -101,7 +101,7 @@ async def test_silent_readers_of_records_take_bounded_memory_and_others_get_thei
         tracemalloc.start()
         try:
             async with silent_clients(60, asking.url, RECORDS):
-                await asyncio.sleep(0.05)
+                await asking.wait_for_requests(8)  # more than are sent records at a time
                 for path in ("/livez", "/readyz", "/metrics", "/", "/static/page.js", "/api/v1/status"):
                     assert (await asking.get(path))[0] == 200
                 code, headers, body = await asking.get(RECORDS)
@@ -122,13 +122,14 @@ async def test_a_silent_reader_is_dropped_though_nobody_waits(study: Study, tmp_
             silent_clients(2, asking.url, RECORDS) as clients,
             asyncio.timeout(60),
         ):
-            await asyncio.sleep(1.0)
+            await asking.wait_for_requests(len(clients))
+            await asking.wait_for_no_connections()
             for client in clients:
                 assert 0 < await client.read_to_the_end() < MB
 
 
-async def test_a_house_full_of_silent_readers_answers_probes_and_is_free_again(study: Study, tmp_path: Path) -> None:
-    limits = Limits(connections=6, reserved=2, stall=1.0)
+async def test_a_listener_full_of_silent_readers_answers_probes_and_is_free_again(study: Study, tmp_path: Path) -> None:
+    limits = Limits(connections=6, reserved=2, stall=2.0)
 
     async def status(asking: Asking) -> int:
         return (await asking.get("/api/v1/status", Connection="close"))[0]
@@ -139,7 +140,7 @@ async def test_a_house_full_of_silent_readers_answers_probes_and_is_free_again(s
         silent_clients(6, asking.url, RECORDS),
         asyncio.timeout(60),
     ):
-        await asyncio.sleep(0.3)
+        await asking.wait_for_requests(limits.connections)
         assert [(await asking.get(path, Connection="close"))[0] for path in ("/livez", "/readyz")] == [200, 200]
         assert await status(asking) == 503
         while await status(asking) != 200:
@@ -147,7 +148,7 @@ async def test_a_house_full_of_silent_readers_answers_probes_and_is_free_again(s
 
 
 @asynccontextmanager
-async def many_bins() -> AsyncIterator[tuple[PublicMetrics, str]]:
+async def many_bins() -> AsyncIterator[tuple[PublicMetrics, Asking]]:
     """Metrics of a release of 65,536 bins, and where they are served."""
     study = small_study(WindowRelease("w", k=16), alphabet=("a", "b"), partitions=1, horizon=16)
     metrics = PublicMetrics(study.name)
@@ -155,7 +156,8 @@ async def many_bins() -> AsyncIterator[tuple[PublicMetrics, str]]:
     listener = Listener(Address("127.0.0.1", 0), metrics.registry, lambda: True, version=lambda: metrics.version, pace=QUICK)
     address = await listener.start()
     try:
-        yield metrics, f"http://{address.host}:{address.port}"
+        async with aiohttp.ClientSession() as session:
+            yield metrics, Asking(session, f"http://{address.host}:{address.port}", listener.connections)
     finally:
         await listener.stop()
 
@@ -169,15 +171,14 @@ async def test_metrics_of_65536_bins_are_encoded_once_and_shared(monkeypatch: py
         return body
 
     monkeypatch.setattr(listeners, "generate_latest", counted)
-    async with many_bins() as (metrics, url), aiohttp.ClientSession() as session, asyncio.timeout(120):
-        asking = Asking(session, url)
+    async with many_bins() as (metrics, asking), asyncio.timeout(120):
         first = (await asking.get("/metrics"))[2]
         assert encoded == [len(first)]
         assert len(first) > 5 * MB
         tracemalloc.start()
         try:
-            async with silent_clients(40, url, "/metrics"):
-                await asyncio.sleep(0.1)
+            async with silent_clients(40, asking.url, "/metrics"):
+                await asking.wait_for_requests(20)  # more than are sent metrics at a time
                 while (found := await asking.get("/metrics"))[0] == 503:
                     await asyncio.sleep(0.1)
                 assert [(await asking.get(path))[0] for path in ("/livez", "/readyz")] == [200, 200]
@@ -209,16 +210,15 @@ async def test_clients_that_hang_up_start_no_further_encoding_of_metrics(monkeyp
         return b"encoded\n"
 
     monkeypatch.setattr(listeners, "generate_latest", counted)
-    async with many_bins() as (_, url), asyncio.timeout(60):
+    async with many_bins() as (_, asking), asyncio.timeout(60):
         try:
             for _ in range(8):
                 async with aiohttp.ClientSession() as session:
                     with pytest.raises(TimeoutError):
-                        await session.get(f"{url}/metrics", timeout=aiohttp.ClientTimeout(0.05))
+                        await session.get(f"{asking.url}/metrics", timeout=aiohttp.ClientTimeout(0.05))
             await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)  # the default executor has a thread for the roles
         finally:
             may_end.set()
-        async with aiohttp.ClientSession() as session:
-            assert (await Asking(session, url).get("/metrics"))[2] == b"encoded\n"
+        assert (await asking.get("/metrics"))[2] == b"encoded\n"
         print(f"{len(began)} encodings, {most} at once")
         assert (len(began), most) == (1, 1)

@@ -14,7 +14,7 @@ from streamproc.errors import Refused
 from streamproc.gather.gatherer import Gatherer
 from streamproc.gather.gatherer import Ports as GathererPorts
 from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import Log, LogError, Membership
+from streamproc.ports.log import Log, LogError, Membership, NotAllowed
 from streamproc.ports.topic_setup import NotSetUp, check_topics, set_up_topics
 from streamproc.service.deployment import Deployment
 from streamproc.service.health import GATHERERS, LEDGER, SCHEDULE, SYNTHESIZER, Health, gathering_of, patiently
@@ -45,7 +45,7 @@ async def synthesize(
         return await _follow_ledger(deployment, log, health)
     try:
         await patiently(lambda: _check_topics(deployment, log, Role.SYNTHESIZER), health, SYNTHESIZER)
-    except NotSetUp:
+    except (NotAllowed, NotSetUp):
         if not create:
             raise
     with deployment.locked_disk() as disk:

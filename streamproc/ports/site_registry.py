@@ -87,8 +87,8 @@ class SiteRegistry:
     ) -> Registration:
         """Append a release of the people with these ids; when this returns the line survives a power cut.
 
-        Refuses people who are in the registry under another release, unless `again`. A stream that is in it already, as its
-        `control_key` tells, is a restart: nothing is appended.
+        Refuses people who are in the registry under another release, unless `again`. A stream that is in it already, with
+        the same `control_key`, study, people and kind of noise, is a restart: nothing is appended.
         """
         with self._opened() as file:
             content = file.read()
@@ -162,7 +162,9 @@ class SiteRegistry:
             return parse_registry(content)
         except DamagedRegistry as damaged:
             where = f"registry {display(self.path)}: line {damaged.line}"
-            raise Refused(f"{where}: {damaged.reason}; put back a copy of the file in which all lines are whole") from None
+            other = f"let {VARIABLE} name another file, or " if damaged.line == 1 else ""
+            advice = f"{other}put back a copy of the file in which all lines are whole"
+            raise Refused(f"{where}: {damaged.reason}; {advice}") from None
 
     def _unusable(self, error: OSError) -> InvalidInput:
         return InvalidInput(f"{VARIABLE}: {display(self.path)}: cannot be used: {error.strerror}")

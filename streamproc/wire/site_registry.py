@@ -80,14 +80,21 @@ class Entry:
     """True if the steward accepted, with `--again`, that the people are in the registry already."""
 
     def continues(self, other: Entry) -> bool:
-        """Whether both are the same stream of the same study, so that one is a restart of the other."""
-        return self.stream is not None and (self.stream, self.fingerprint) == (other.stream, other.fingerprint)
+        """Whether one is a restart of the other: the same stream of the same study and people, with the same kind of noise.
+
+        Before its first ledger record a stream can be started with another roster or seed. The registry must then hold both.
+        """
+        return self.stream is not None and self._identity() == other._identity()
 
     def shares_people(self, other: Entry) -> bool:
         """Whether both are about some of the same people. Where people are unknown, those of the same study are the same."""
         if self.people is None or other.people is None:
             return self.fingerprint == other.fingerprint
         return self.people.shares_anybody(other.people)
+
+    def _identity(self) -> tuple[str | None, str, bytes | None, bool]:
+        digest = None if self.people is None else self.people.digest
+        return self.stream, self.fingerprint, digest, self.insecure
 
 
 @dataclass(frozen=True)
@@ -178,7 +185,7 @@ def encode_entry(entry: Entry, known: Collection[bytes]) -> bytes:
 
 
 def parse_registry(content: bytes) -> Registry | None:
-    """What a registry file holds; None if it holds no whole line. Raises DamagedRegistry.
+    """What a registry file holds; None if it is empty or holds only the beginning of a first line. Raises DamagedRegistry.
 
     A last line without a line end is an append that did not finish, and is left out, unless it is a whole entry.
     """
@@ -199,7 +206,9 @@ def parse_registry(content: bytes) -> Registry | None:
         if problem is not None:
             raise DamagedRegistry(number, problem)
     if key is None:
-        return None
+        if _begins_header(content):
+            return None
+        raise DamagedRegistry(1, "is not the first line of a site registry")
     try:
         entries.append(_entry(tail, known))
     except Malformed:
@@ -225,6 +234,15 @@ def _header(line: bytes) -> bytes:
     if fields.get("registry") != VERSION:
         raise Malformed(f"expected a registry of version {VERSION}")
     return _hexadecimal(fields, "key", KEY_BYTES)
+
+
+def _begins_header(content: bytes) -> bool:
+    """Whether these bytes are the beginning of a first line that `encode_header` makes."""
+    completed = content + encode_header(bytes(KEY_BYTES))[len(content) :]
+    try:
+        return encode_header(_header(completed)) == completed
+    except Malformed:
+        return False
 
 
 def _entry(line: bytes, known: dict[bytes, People]) -> Entry:

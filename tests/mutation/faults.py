@@ -198,8 +198,22 @@ FAULTS = (
     Fault(
         "any stream of the same study is taken for its restart",
         "wire/site_registry.py",
-        "(self.stream, self.fingerprint) == (other.stream, other.fingerprint)",
-        "self.fingerprint == other.fingerprint",
+        "return self.stream, self.fingerprint, digest, self.insecure",
+        "return None, self.fingerprint, digest, self.insecure",
+        ("wire/test_site_registry.py",),
+    ),
+    Fault(
+        "a stream that starts with another roster is taken for a restart",
+        "wire/site_registry.py",
+        "return self.stream, self.fingerprint, digest, self.insecure",
+        "return self.stream, self.fingerprint, None, self.insecure",
+        ("wire/test_site_registry.py",),
+    ),
+    Fault(
+        "a file without a line end is taken for an empty registry",
+        "wire/site_registry.py",
+        "if _begins_header(content):",
+        "if True:",
         ("wire/test_site_registry.py",),
     ),
     Fault(

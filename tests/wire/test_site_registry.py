@@ -129,8 +129,30 @@ def test_an_append_that_did_not_finish_is_left_out() -> None:
     for length in range(len(whole), len(torn) - 1):
         registry = parsed(torn[:length])
         assert (len(registry.entries), registry.length, registry.ends_open) == (1, len(whole), False)
-    assert parse_registry(b"") is None
-    assert parse_registry(whole[:20]) is None
+
+
+def test_only_the_beginning_of_a_first_line_counts_as_an_empty_registry() -> None:
+    header = encode_header(KEY)
+    for length in range(len(header)):
+        assert parse_registry(header[:length]) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"the-operator-token-without-a-line-end",
+        b"{ ",
+        b'{"registry":2',
+        b'{"registry":1,"key":"0g',
+        encode_header(KEY)[:-1] + b"x",
+        encode_header(KEY).upper()[:30],
+        bytes(16),
+    ],
+)
+def test_a_file_that_is_no_registry_and_has_no_line_end_is_damaged(content: bytes) -> None:
+    with pytest.raises(DamagedRegistry) as damaged:
+        parse_registry(content)
+    assert (damaged.value.line, damaged.value.reason) == (1, "is not the first line of a site registry")
 
 
 def test_a_whole_last_line_without_its_line_end_counts() -> None:
@@ -212,9 +234,19 @@ def test_unknown_people_are_those_of_the_same_study_and_of_no_other() -> None:
     assert not unknown.shares_people(entry("home"))
 
 
-def test_a_stream_goes_on_where_it_has_the_same_key_and_values() -> None:
+def test_a_restart_has_the_same_key_values_people_and_kind_of_noise() -> None:
     stream = entry(what="stream", stream=stream_hash(b"one", KEY))
-    assert stream.continues(replace(stream, broker="kafka://moved:9092"))
+    assert stream.continues(replace(stream, broker="kafka://moved:9092", people=digest_people(ids(0, 50)[::-1], KEY)))
     assert not stream.continues(replace(stream, stream=stream_hash(b"two", KEY)))
     assert not stream.continues(replace(stream, fingerprint="11" * 32))
+    assert not stream.continues(replace(stream, people=digest_people(ids(0, 51), KEY)))
+    assert not stream.continues(replace(stream, insecure=True))
     assert not entry().continues(entry())
+
+
+def test_unknown_people_continue_unknown_people_only() -> None:
+    stream = entry(what="stream", stream=stream_hash(b"one", KEY), people=None)
+    assert stream.continues(replace(stream, broker="kafka://moved:9092"))
+    known = replace(stream, people=digest_people(ids(0, 50), KEY))
+    assert not stream.continues(known)
+    assert not known.continues(stream)

@@ -38,6 +38,11 @@ def composition_shown(total: Composition, delta: float) -> str:
     return f"{what} cost {rho}, {epsilon}{beside}"
 
 
+def unknown_shown(streams: int) -> str:
+    """How many registered streams have people whom the registry cannot compare with others."""
+    return f"registry: {counted(streams, 'stream')} without a roster, whose people it cannot recognise, may add to the cost"
+
+
 def delta_shown(delta: float) -> str:
     """As a study file writes it: 1e-6, not 1e-06."""
     return f"{delta:g}".replace("e-0", "e-")

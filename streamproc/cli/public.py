@@ -19,6 +19,7 @@ from streamproc.cli.figures import (
     delta_shown,
     epsilon_shown,
     rounded_up,
+    unknown_shown,
 )
 from streamproc.cli.tables import add_names, print_table, table_console, titled_table
 from streamproc.errors import NoLedger, Refused, VerificationFailed
@@ -165,8 +166,7 @@ def _composition_to_dict(total: Composition, unknown: int, delta: float) -> dict
 def _show_composition(total: Composition, unknown: int, delta: float) -> None:
     click.echo(f"registry: {composition_shown(total, delta)}" if total.releases else "registry: holds nothing of this study")
     if unknown:
-        streams = counted(unknown, "stream")
-        click.echo(f"registry: {streams} without a roster, whose people it cannot recognise, may add to that")
+        click.echo(unknown_shown(unknown))
 
 
 def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:

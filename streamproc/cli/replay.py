@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.figures import composition_shown
+from streamproc.cli.figures import composition_shown, unknown_shown
 from streamproc.cli.progress import progress
 from streamproc.cli.replay_report import show_report
 from streamproc.ports.clock import SystemClock
@@ -44,7 +44,7 @@ def replay(
     promised = contracts(study, histories.people, entropy)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))
-    unchecked = _register(study, histories, folder, insecure=seed is not None, again=again)
+    _register(study, histories, folder, insecure=seed is not None, again=again)
     scores: Mapping[str, Score] | None = None
     if runs is None:
         replayed = _once(study, promised, tallies, entropy)
@@ -56,28 +56,27 @@ def replay(
         click.echo(json_text(summary), nl=False)
     else:
         show_report(summary, written, scores, folder / ERRORS)
-    if unchecked is not None:
-        click.echo(unchecked, err=True)
 
 
-def _register(study: Study, histories: Histories, folder: Path, *, insecure: bool, again: bool) -> str | None:
-    """Enter this replay in the site registry, before any noise is drawn; without one, what to say after the release."""
+def _register(study: Study, histories: Histories, folder: Path, *, insecure: bool, again: bool) -> None:
+    """Enter this replay in the site registry; say what the registry cannot check. Nothing is drawn before this returns."""
     registry = SiteRegistry.of(os.environ)
     if registry is None:
-        if insecure or again:
-            return None
-        if not _holds_real_one(folder, study):
-            return NOT_CHECKED
-        said = f"{folder}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget"
-        click.echo(said, err=True)
-        return None
+        if not insecure and not again:
+            click.echo(_replaced(folder) if _holds_real_one(folder, study) else NOT_CHECKED, err=True)
+        return
     assert histories.ids is not None
     made = register_replay(registry, study, histories.ids, SystemClock().now(), insecure=insecure, again=again)
     if made.created:
         click.echo(f"created the site registry {registry.path}", err=True)
     if made.earlier:
         click.echo(f"registry: {composition_shown(made.composition, study.privacy.delta)}", err=True)
-    return None
+    if made.unknown:
+        click.echo(unknown_shown(made.unknown), err=True)
+
+
+def _replaced(folder: Path) -> str:
+    return f"{folder}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget"
 
 
 def _holds_real_one(folder: Path, study: Study) -> bool:

@@ -50,6 +50,8 @@ class Registration:
     entry: Entry
     earlier: tuple[Entry, ...]
     """The releases in the registry that share people with it."""
+    unknown: int
+    """How many streams of other studies are in it whose people are not known, so that nothing was compared with them."""
     restarted: bool
     """Whether it was in the registry already, as the same stream."""
     created: bool
@@ -107,6 +109,7 @@ class SiteRegistry:
             others = [other for other in registry.entries if not entry.continues(other)]
             restarted = len(others) < len(registry.entries)
             earlier = tuple(other for other in others if entry.shares_people(other))
+            unknown = sum(other.people is None and not entry.shares_people(other) for other in others)
             if not restarted:
                 if earlier and not again:
                     raise Refused(self._refusal(entry, earlier))
@@ -114,7 +117,7 @@ class SiteRegistry:
                 known = [other.people.digest for other in registry.entries if other.people is not None]
                 line = b"\n" * registry.ends_open + encode_entry(entry, known)
                 self._append(file, line, keep=registry.length)
-            return Registration(entry, earlier, restarted, created)
+            return Registration(entry, earlier, unknown, restarted, created)
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:

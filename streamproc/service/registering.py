@@ -29,6 +29,8 @@ NOBODY_KNOWN = (
     "recognise its people"
 )
 
+OTHERS_UNKNOWN = "the registry holds streams of other studies without a roster, whose people it cannot recognise"
+
 
 def register_replay(
     registry: SiteRegistry, study: Study, ids: Sequence[str], now: datetime, *, insecure: bool, again: bool
@@ -57,6 +59,8 @@ async def register_stream(
         event("created the site registry", path=str(registry.path))
     if deployment.roster is None:
         event(NOBODY_KNOWN, logging.WARNING)
+    if made.unknown and not made.restarted:
+        event(OTHERS_UNKNOWN, logging.WARNING, streams=made.unknown)
     if made.earlier:
         total = made.composition
         fields = {"releases": total.releases, "adjacency": total.adjacency.value, "rho": total.rho, "seeded": total.seeded}

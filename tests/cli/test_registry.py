@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from streamproc.ports.clock import SystemClock
+from streamproc.ports.files import read_study
 from streamproc.ports.site_registry import SiteRegistry
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.registering import NOT_CHECKED
+from streamproc.service.registering import NOT_CHECKED, _entry
 from streamproc.wire.site_registry import Entry
 from tests.cli.conftest import Command
 from tests.stream.programs import Programs
@@ -157,6 +159,23 @@ def test_repetitions_are_private_and_count_once(
     assert len(entries(registry)) == 1
 
 
+def test_a_replay_says_how_many_streams_have_people_that_the_registry_cannot_recognise(
+    streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    told = "registry: 1 stream without a roster, whose people it cannot recognise, may add to the cost\n"
+    elsewhere = read_study(write_study(tmp_path / "home.toml", "home"))
+    registry.register(_entry(elsewhere, "stream", SystemClock().now(), insecure=False), None, again=False)
+    assert streamproc("replay", study, panel, "--out", tmp_path / "one").complaint == told
+    again = streamproc("replay", study, panel, "--out", tmp_path / "two", "--again").complaint
+    assert again.startswith("registry: 2 releases of the same people") and again.endswith(told)
+    assert told in streamproc("status", study).out
+
+    own = streamproc(
+        "replay", tmp_path / "home.toml", write_panel(tmp_path / "strangers.csv", 40, 80), "--again", "--out", tmp_path
+    )
+    assert (own.code, "without a roster" in own.complaint) == (0, False)
+
+
 def test_a_replay_is_registered_before_any_noise_is_drawn(
     streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +254,17 @@ def test_of_two_processes_at_once_one_is_refused(registry: SiteRegistry, study: 
         ended = [programs.start("replay", study, panel, "--out", tmp_path / f"out-{place}") for place in range(2)]
         assert sorted(program.end().code for program in ended) == [0, 3]
     assert len(entries(registry)) == 1
+
+
+def test_without_a_registry_the_line_comes_before_any_noise_is_drawn(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("streamproc.cli.replay.replay_study", fails)
+    ended = streamproc("replay", study, panel, "--out", tmp_path / "one")
+    assert (ended.code, ended.complaint.splitlines()[0]) == (1, NOT_CHECKED)
 
 
 def test_without_a_registry_a_line_says_what_nobody_checks(

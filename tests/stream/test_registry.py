@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.ports.site_registry import SiteRegistry
-from streamproc.service.registering import NOBODY_KNOWN, NOT_CHECKED
+from streamproc.service.registering import NOBODY_KNOWN, NOT_CHECKED, OTHERS_UNKNOWN
 from streamproc.wire.site_registry import Entry
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, individual, random_symbols
@@ -99,6 +99,10 @@ def test_without_a_roster_the_study_is_recognised_and_its_people_are_not(
     found = json.loads(other.do("status", "--json").out)["registry"]
     assert (found["releases"], found["unknown"]) == (1, 1)
     assert "1 stream without a roster, whose people it cannot recognise" in other.do("status").out
+    third = rostered(new_place)
+    begun = third.start("run", "--again")
+    begun.says(OTHERS_UNKNOWN)
+    begun.stop()
 
 
 def test_a_log_that_has_moved_is_the_same_stream(new_place: NewPlace, registry: SiteRegistry) -> None:

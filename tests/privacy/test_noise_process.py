@@ -49,58 +49,99 @@ def printed(script: str, *flags: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@only_where_copied
-def test_copies_of_a_synthesizer_that_keep_its_pid_draw_different_noise() -> None:
-    """Six integers of standard deviation 10^6: two independent draws are equal with a chance below 10^-36."""
-    script = """
-from streamproc.ports.entropy import SystemEntropy
-
-def snapshot():
-    fresh = lambda *exact: SystemEntropy().draw("r", 1).gaussian(*exact)
-    show(fresh)
-    in_copy(lambda: show(fresh))
-    in_copy(lambda: show(fresh))
-
-in_process_1(snapshot)
-"""
-    drawn = printed(COPIES + script)
-    assert len(drawn) == len(set(drawn)) == 3
-
-
-@only_where_copied
-def test_copies_of_the_program_that_starts_draws_draw_different_noise() -> None:
-    script = """
+SERVED = """
+import signal
 from streamproc.ports import noise, noise_process
 from tests.privacy.copied_process import clone
 
-def served_by_a_copy():
+def start_copy_of_the_program():
+    \"""Serve draws from a copy of this process, whose id is 1 too.\"""
     ours, theirs = socket.socketpair()
-    copy = clone()
-    if copy == 0:
+    if clone() == 0:
         ours.close()
         noise_process.serve(theirs.fileno())
         os._exit(0)
     theirs.close()
     noise_process.receive(ours, len(noise_process.READY))
-    noise._program._control = ours
-    show(noise.NoiseProcess().gaussian)
-    noise._program.end()
-    os.waitpid(copy, 0)
+    noise._program._control, noise._program._process = ours, None
+"""
+
+
+@only_where_copied
+def test_copies_of_a_synthesizer_and_of_its_program_that_keep_their_pids_draw_different_noise() -> None:
+    """Six integers of standard deviation 10^6: two independent draws are equal with a chance below 10^-36.
+
+    Each copy of the synthesizer has a program of its own. The programs are copies of one process that has loaded OpenDP.
+    """
+    script = """
+from streamproc.ports.entropy import SystemEntropy
+
+def resumed():
+    start_copy_of_the_program()
+    show(SystemEntropy().draw("r", 1).gaussian)
 
 def snapshot():
     noise_process.prepare()
-    served_by_a_copy()
-    served_by_a_copy()
+    resumed()
+    in_copy(resumed)
+    in_copy(resumed)
 
 in_process_1(snapshot)
 """
-    drawn = printed(COPIES + script)
-    assert len(drawn) == len(set(drawn)) == 2
+    drawn = printed(COPIES + SERVED + script)
+    assert len(drawn) == len(set(drawn)) == 3
+
+
+DRAWN_AT_EACH_FORK = """
+def draw(exact, sigma):
+    return noise_process.gaussian_measurement(sigma)(exact.tolist())
+
+def fork():
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    in_copy(lambda: show(draw))
+    in_copy(lambda: show(draw))
+    return clone()
+
+def snapshot():
+    os.fork = fork
+    start_copy_of_the_program()
+    for _ in range(2):
+        show(noise.NoiseProcess().gaussian)
+
+in_process_1(snapshot)
+"""
+"""At each of two connections, two copies of the program draw just where it starts a process; then that process draws.
+
+All of them are process 1, so OpenSSL notices no `fork`: they repeat each other if the program has a generator.
+"""
+
+
+@only_where_copied
+def test_the_program_has_no_generator_whenever_it_starts_a_process() -> None:
+    drawn = printed(COPIES + SERVED + DRAWN_AT_EACH_FORK)
+    assert len(drawn) == len(set(drawn)) == 6
+
+
+@only_where_copied
+@pytest.mark.parametrize("function", ["prepare", "_start"])
+def test_a_program_that_has_drawn_is_noticed(function: str) -> None:
+    """The test above can fail: here the program draws once it is prepared, or whenever it is given a connection."""
+    draws = f"""
+original = noise_process.{function}
+
+def {function}(*arguments):
+    noise_process.gaussian_measurement(1.0)([0])
+    original(*arguments)
+
+noise_process.{function} = {function}
+"""
+    drawn = printed(COPIES + SERVED + draws + DRAWN_AT_EACH_FORK)
+    assert [len(set(drawn[place : place + 3])) for place in (0, 3)] == [1, 1]
 
 
 @only_where_copied
 def test_such_copies_repeat_a_generator_that_was_seeded_before() -> None:
-    """The two tests above can fail: this is what OpenDP does when a process that has drawn is copied."""
+    """Such tests can fail: this is what OpenDP does when a process that has drawn is copied."""
     script = """
 from streamproc.ports.noise_process import gaussian_measurement
 

@@ -9,9 +9,11 @@ that a step moves between symbols, for example, are as many as its random choice
 from __future__ import annotations
 
 import math
+import mmap
 
 import numpy as np
 
+from streamproc.errors import NotEnoughMemory
 from streamproc.privacy.quantities import Period
 from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
 from streamproc.synth.rows import TABLE_BITS, narrowest
@@ -62,6 +64,20 @@ def most_memory(before: Synthesis) -> int:
     needed = [_memory_of_step(contract, period, before.rows(name)) for name, contract in before.contracts.items()]
     left = sum(kept for kept, _ in needed)
     return FIXED_MEMORY + left + max(*(working for _, working in needed), 4 * most_bytes(before))
+
+
+def reserve_memory(size: int) -> None:
+    """Allocate so many bytes, write to each of their pages, and give them back to this process and the system.
+
+    Raises NotEnoughMemory where they cannot be had. Where the system grants more than it has, or a control group is
+    limited, it ends a process that uses too much: here, at the latest, and so before anything is drawn. What another process
+    takes after this returns is not covered.
+    """
+    try:
+        block = np.empty(size, dtype=np.uint8)
+    except MemoryError:
+        raise NotEnoughMemory(size) from None
+    block[:: mmap.PAGESIZE] = 1
 
 
 def _memory_of_step(contract: Contract, period: Period, known: int | None) -> tuple[int, int]:

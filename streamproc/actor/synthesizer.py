@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from streamproc.actor.draft import Draft, draft
 from streamproc.actor.look import Seen, check_columns_kept, check_same_study, look, settled_down
-from streamproc.actor.room import most_bytes, most_memory
+from streamproc.actor.room import most_bytes, most_memory, reserve_memory
 from streamproc.actor.schedule import LONGEST_NAP
 from streamproc.actor.startup import Move, decide
 from streamproc.actor.stored import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
@@ -24,7 +24,6 @@ from streamproc.errors import Refused
 from streamproc.ports.clock import Clock
 from streamproc.ports.disk import Disk
 from streamproc.ports.log import NO_TIME, Fenced, Log, LogUnavailable, OffsetLost, OutcomeUnknown, Transactor
-from streamproc.ports.memory import reserve_memory
 from streamproc.privacy.entropy import Entropy
 from streamproc.privacy.quantities import Period
 from streamproc.study import Study

@@ -114,7 +114,7 @@ def test_an_input_is_never_replaced_by_a_result(streamproc: Command, study: Path
 
 def test_a_release_that_cannot_be_written(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "pairs.csv" / "in the way").mkdir(parents=True)
-    said = complains(streamproc("replay", study, panel, "--out", tmp_path / "out"))
+    said = complains(streamproc("replay", study, panel, "--out", tmp_path / "out", "--again"))
     assert "pairs.csv: cannot be written: Is a directory" in said
 
 
@@ -184,6 +184,7 @@ def test_a_reader_that_goes_away_is_no_error(study: Path, panel: Path, tmp_path:
         str(panel),
         "--out",
         str(tmp_path / "out"),
+        "--again",
         "--json",
     ]
     with _nobody_reads() as pipe:
@@ -227,7 +228,8 @@ def test_an_interrupted_run_leaves_neither_files_nor_tracebacks(
     study: Path, panel: Path, tmp_path: Path, number: int, code: int, says: str
 ) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "streamproc", "replay", str(study), str(panel), "--out", str(out), "--repeat", "20000"]
+    command = [sys.executable, "-m", "streamproc", "replay", str(study), str(panel), "--out", str(out), "--again"]
+    command += ["--repeat", "20000"]
     # In a session of its own: as from a terminal, the signal reaches every process of the command, and only those.
     started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 60

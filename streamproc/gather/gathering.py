@@ -81,6 +81,11 @@ class Gathering:
         return len(self._people)
 
     @property
+    def _fixed_people(self) -> int | None:
+        """Rows in use once the members are decided; None while ids are still admitted."""
+        return None if self._cohort is None else len(self._people)
+
+    @property
     def paused(self) -> bool:
         """Whether it must not read on before it learns of another cut."""
         return self._open.undecided + len(self._early) > MAX_UNDECIDED
@@ -88,7 +93,7 @@ class Gathering:
     def learn(self, cut: Cut) -> None:
         """Take note of a valid cut; cuts come in the order of their periods."""
         self._last_cut = self._cuts[cut.period] = cut.ends[self._place.partition]
-        self._rejects.reject(self._open.decide(self._surely_ends, len(self._people)), Reason.DUPLICATE)
+        self._rejects.reject(self._open.decide(self._surely_ends, self._fixed_people), Reason.DUPLICATE)
         if self._ahead is not None and len(self._early):
             too_early, others = self._early.learn(cut.period, self._last_cut, self._ahead)
             self._rejects.reject(too_early, Reason.TOO_EARLY)
@@ -190,15 +195,28 @@ class Gathering:
         """Sort reports by the period they claim."""
         if self._ahead is not None:
             reports = self._in_time(reports, self._ahead)
+        reports = self._of_open_periods(reports)
         rows, periods, symbols, offsets = reports
         if not len(rows):
             return
         if (first := int(periods[0])) == periods.min() == periods.max():
             self._file_period(first, rows, symbols, offsets)
             return
-        for period in np.unique(periods).tolist():
-            here = periods == period
-            self._file_period(period, rows[here], symbols[here], offsets[here])
+        # One sort: the work does not grow with the product of the reports and the periods that they claim.
+        order = np.argsort(periods, kind="stable")
+        starts = np.flatnonzero(np.diff(periods[order], prepend=-1)).tolist()
+        for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+            here = order[start:end]
+            self._file_period(int(periods[here[0]]), rows[here], symbols[here], offsets[here])
+
+    def _of_open_periods(self, reports: Reports) -> Reports:
+        """Those that claim a period of the study that is not settled; the others are rejected."""
+        outside = (reports.periods < 1) | (reports.periods > self._study.horizon)
+        late = ~outside & (reports.periods <= self._period)
+        self._rejects.reject(reports.offsets[outside], Reason.PERIOD_OUT_OF_RANGE)
+        self._rejects.reject(reports.offsets[late], Reason.LATE)
+        closed = outside | late
+        return reports.where(~closed) if closed.any() else reports
 
     def _in_time(self, reports: Reports, ahead: int) -> Reports:
         """Those that are not too early; of the others some are, and the rest waits for a cut beyond it."""
@@ -214,12 +232,6 @@ class Gathering:
         return reports.where(~early)
 
     def _file_period(self, period: int, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
-        if not 1 <= period <= self._study.horizon:
-            self._rejects.reject(offsets, Reason.PERIOD_OUT_OF_RANGE)
-            return
-        if period <= self._period:
-            self._rejects.reject(offsets, Reason.LATE)
-            return
         cut = self._cuts.get(period)
         if cut is not None and (late := offsets >= cut).any():
             self._rejects.reject(offsets[late], Reason.LATE)
@@ -235,7 +247,7 @@ class Gathering:
             symbols,
             offsets,
             self._surely_ends(period),
-            people=len(self._people),
+            people=self._fixed_people,
             is_next=period == self._period + 1,
         )
         self._rejects.reject(repeated, Reason.DUPLICATE)
@@ -267,6 +279,7 @@ class Gathering:
         members = self._joined.settle(cut, len(self._people)).symbols != NOTHING
         self._people.keep(members)
         self._rejects.reject(self._open.keep(members), Reason.UNKNOWN_PERSON)
+        self._rejects.reject(self._open.fix_rows(len(self._people)), Reason.DUPLICATE)
         self._rejects.reject(self._early.keep(members), Reason.UNKNOWN_PERSON)
         self._joined = _nobody()
 

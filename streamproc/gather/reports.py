@@ -164,6 +164,8 @@ class LastReports:
     def decide(self, sure: int) -> IntArray:
         """Of what lies below `sure`, only each row's latest stays."""
         below = self._open.take_below(sure)
+        if not len(below):
+            return np.empty(0, dtype=np.int64)
         return self._last.put(below.rows, below.symbols, below.offsets, latest=True)
 
     def settle(self, cut: int, people: int) -> Settled:

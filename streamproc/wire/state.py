@@ -18,7 +18,7 @@ from streamproc.wire.message import Fields, tree
 MAGIC = b"SPST"
 STATE_VERSION = 3
 """Of what is written; every version since 1 is read. In 1 a gatherer's checkpoint did not say which topic it is of; before
-3 it had slots for each person in every open period, and did not say which rejects precede it."""
+3 it had arrays of its own for every open period, with slots for each person, and did not say which rejects precede it."""
 
 _VERSION_BYTES = 2
 _HEAD = len(MAGIC) + _VERSION_BYTES + DIGEST_BYTES

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgpack
+import numpy as np
 import pytest
 
 from streamproc.gather.gathering import Gathering
@@ -15,7 +16,7 @@ from streamproc.privacy.quantities import Period
 from streamproc.study import Population, WindowRelease
 from streamproc.wire.control import Cut
 from streamproc.wire.message import MAX_RECORD
-from streamproc.wire.reports import MAX_ID, decode_any, encode_report
+from streamproc.wire.reports import MAX_ID, decode_any, encode_batches, encode_report
 from streamproc.wire.state import seal
 from tests.fuzz import seeds
 from tests.fuzz.mutators import SEALED, framed
@@ -114,6 +115,32 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
         gathering.ingest(bomb)
         gathering.learn(Cut(Period(2), (400,)))
     assert memory.peak <= TARGETS["gathering"].bound.of(size)
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+def test_reports_of_the_first_and_the_last_id_of_a_partition_without_a_roster_take_the_stated_memory(
+    rule: Literal["first", "last"],
+) -> None:
+    """The first id claims the periods 1 to 365, 250,000 people join, and the last id claims the periods 1 to 365."""
+    names = [f"p{number}" for number in range(250_000)]
+    population = Population(initial="a", duplicates=rule)
+    study = small_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population)
+    gathering = Gathering(Place(study, 0, bytes(32)))
+    gathering.ingest([Line(period, encode_report("a", period, "b")) for period in range(1, 366)])
+    periods, symbols = np.ones(len(names), dtype=np.uint16), np.zeros(len(names), dtype=np.uint8)
+    batches = [Line(400 + place, value) for place, value in enumerate(encode_batches(names, periods, symbols))]
+    gathering.ingest(batches)
+    gathering.ingest([Line(500, encode_report("z", 1, "b"))])
+
+    bomb = [Line(500 + period, encode_report("z", period, "b")) for period in range(2, 366)]
+    size = sum(len(line.value or b"") for line in bomb)
+    with memory_taken() as memory:
+        gathering.ingest(bomb)
+    assert memory.peak <= TARGETS["gathering"].bound.of(size)
+
+    gathering.learn(Cut(Period(1), (900,)))
+    assert [tally.people for tally in gathering.settle(900)] == [len(names) + 2]
+    assert sum(array.nbytes for array in gathering.arrays().values()) <= 64 * len(names)
 
 
 def padded(size: int) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -358,3 +358,26 @@ def test_alphabet_indices_of_a_batch_are_those_of_the_study() -> None:
     assert len(ALPHABET) == 3
     assert counts(partition.cut(1)) == [[2, 0, 1]]
     assert partition.reasons() == [Reason.UNKNOWN_SYMBOL]
+
+
+def test_a_batch_with_many_distinct_periods_is_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work for a batch must not grow with the product of its reports and the periods that they claim."""
+    filed: list[int] = []
+    original = Gathering._file_period
+
+    def file_period(self: Gathering, period: int, *reports: Any) -> None:
+        filed.append(period)
+        original(self, period, *reports)
+
+    monkeypatch.setattr(Gathering, "_file_period", file_period)
+    partition = Partition()
+    periods = np.arange(65_536).astype(np.uint16)
+    batch = ReportBatch(["p"] * len(periods), np.roll(periods, -1), np.zeros(len(periods), dtype=np.uint8))
+    partition.gathering.ingest([Line(0, batch.encode())])
+    partition.end = 1
+
+    assert filed == [1, 2, 3]
+    for period in (1, 2, 3):
+        assert counts(partition.cut(period)) == [[1, 0, 0]]
+    [reject] = partition.gathering.take_rejects()
+    assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 65_533}

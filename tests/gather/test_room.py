@@ -16,10 +16,12 @@ from streamproc.study import CumulativeRelease, Population, WindowRelease
 from streamproc.synth.cohort import Cohort
 from streamproc.wire.control import Cut
 from streamproc.wire.reports import encode_batches, encode_report
+from streamproc.wire.state import pack_arrays, unpack_arrays
 from tests.world.stories import Line, small_study
 
 PEOPLE = 100_000
 NAMES = [f"person-{number}" for number in range(PEOPLE)]
+KINDS = ("dense/", "sparse/", "undecided/")
 
 
 def kept_bytes(gathering: Gathering) -> int:
@@ -84,7 +86,7 @@ def test_one_members_reports_for_every_later_period_take_kilobytes(rule: Literal
 
     # The next period has a slot of 9 bytes for each person, and some more.
     assert kept_bytes(gathering) - before < 12 * 250_000 + 500_000
-    assert sum(array.nbytes for name, array in gathering.arrays().items() if name.startswith("later/")) < 50_000
+    assert sum(array.nbytes for name, array in gathering.arrays().items() if name.startswith("sparse/")) < 50_000
     assert len(gathering.settle(1_000)) == 1
 
 
@@ -105,17 +107,41 @@ def test_a_checkpoint_with_slots_for_later_periods_is_read_sparsely(rule: Litera
     gathering = full_partition(PEOPLE, 365, rule)
     gathering.ingest([Line(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
     gathering.learn(Cut(Period(2), (1_000,)))
-    for reports in gathering._open._reports.values():
+    state = {name: array for name, array in gathering.arrays().items() if not name.startswith(KINDS)}
+    for period, reports in gathering._open._reports.items():
         reports.make_dense()
-    state = gathering.arrays()
-    assert "open/365/symbols" in state and not any(name.startswith("later/") for name in state)
+        state |= {f"open/{period}/{name}": array for name, array in reports.arrays().items()}
+    assert "open/365/symbols" in state
 
     resumed = Gathering.restored(gathering._place, state)
     assert kept_bytes(resumed) < kept_bytes(gathering) // 10 + 64 * PEOPLE
-    assert {name for name in resumed.arrays() if "open/" in name} == {name for name in state if name.startswith("open/2/")}
+    assert resumed.arrays()["dense/periods"].tolist() == [2]
+    assert resumed.arrays()["sparse/periods"].tolist() == list(range(3, 366))
     for period in range(2, 366):
         resumed.learn(Cut(Period(period), (1_000,)))
     assert [tally.counts["w"].tolist()[1] for tally in resumed.settle(1_000)] == [1] * 364
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+@pytest.mark.parametrize("cut", [3, 9_000])
+def test_a_checkpoint_with_reports_for_3000_periods_can_be_read(rule: Literal["first", "last"], cut: int) -> None:
+    """All report for all periods before the first is closed. Below the cut of period 1 lie its own reports, or all."""
+    population = Population(initial="0", duplicates=rule)
+    study = small_study(WindowRelease("w", 1), alphabet=("0", "1"), partitions=1, horizon=3_000, population=population)
+    gathering = Gathering(Place(study, 0, b"k" * 32))
+    reports = [(name, period) for period in range(1, 3_001) for name in NAMES[:3]]
+    gathering.ingest([Line(offset, encode_report(name, t, "1")) for offset, (name, t) in enumerate(reports)])
+    gathering.learn(Cut(Period(1), (cut,)))
+    assert len(gathering.settle(9_000)) == 1
+
+    state = gathering.arrays()
+    packed = pack_arrays({"arrays": state})
+    again = Gathering.restored(gathering._place, unpack_arrays(packed)["arrays"])
+    assert len(state) < 20
+    assert pack_arrays({"arrays": again.arrays()}) == packed
+    for period in (2, 3):
+        again.learn(Cut(Period(period), (9_000,)))
+    assert [tally.counts["w"].tolist() for tally in again.settle(9_000)] == [[0, 3]] * 2
 
 
 def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) -> Gathering:

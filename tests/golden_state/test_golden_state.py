@@ -43,11 +43,11 @@ def test_a_study_goes_on_from_a_golden_state_to_the_bytes_that_were_bound_to_com
 
     place.start("run", "--until-done", "--seed", SEED).done()
 
-    assert without_salt(place, records(place, public_topics(place))) == released(golden)
+    assert without_salt(place, records(place, public_topics(place))) == without_salt(place, released(golden))
 
 
 def without_salt(place: Place, found: Records) -> Records:
-    """The golden ledgers were written by programs whose period records have no salt."""
+    """The ledger with period records that have no salt: those of versions 1 and 2 were written without."""
     values = [bytes.fromhex(value) for [*_, value] in found[place.topics.ledger][0] if value is not None]
     plain = rechained(values, lambda record: replace(record, salt=None))
     return {**found, place.topics.ledger: [[(None, value.hex()) for value in plain]]}

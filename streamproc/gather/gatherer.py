@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from streamproc.study.fingerprint import fingerprint, roster_digest
 from streamproc.wire.control import Cut
 from streamproc.wire.ledger import StudyRecord, decode_ledger
 from streamproc.wire.malformed import Malformed
-from streamproc.wire.rejects import Reject
+from streamproc.wire.rejects import Reason, Reject
 from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
 from streamproc.wire.tallies import Tally
 from streamproc.wire.topics import Topics
@@ -47,7 +47,10 @@ class Observer(Protocol):
         ...
 
     def read(self, partition: int, records: int, lag: int) -> None: ...
-    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None: ...
+    def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
+        """So many reports were rejected for each reason; the reject of their record may be written later."""
+        ...
+
     def tallied(self, partition: int, period: Period, people: int) -> None: ...
     def checkpointed(self, partition: int, size: int) -> None: ...
     def waits_for_study(self, partition: int) -> None:
@@ -192,7 +195,9 @@ class Gatherer:
             else:
                 await self._read_on(gathering, reader)
             cuts = await control.poll(timeout=0.0)
-            tallies, rejects = await self._ports.offload(_settled, gathering, cuts, reader.position)
+            tallies, rejects, counts = await self._ports.offload(_settled, gathering, cuts, reader.position)
+            if counts:
+                self._observer.rejected(self._partition, counts)
             # Rejects precede the checkpoint that follows them: what it does not hold is made again.
             await self._report(writer, rejects)
             if tallies:
@@ -226,9 +231,7 @@ class Gatherer:
     async def _report(self, writer: RejectWriter, rejects: Sequence[Reject]) -> None:
         # A log gives each call only so much time.
         for first in range(0, len(rejects), AT_ONCE):
-            written = await writer.write(rejects[first : first + AT_ONCE])
-            if written:
-                self._observer.rejected(self._partition, written)
+            await writer.write(rejects[first : first + AT_ONCE])
 
     async def _send(self, tallies: Sequence[Tally]) -> None:
         for tally in tallies:
@@ -256,7 +259,12 @@ def _learn(gathering: Gathering, cuts: Sequence[Cut]) -> None:
         gathering.learn(cut)
 
 
-def _settled(gathering: Gathering, cuts: Sequence[Cut], position: Offset) -> tuple[list[Tally], list[Reject]]:
-    """The tallies and the rejects to be sent, once these cuts are known and all below `position` is ingested."""
+def _settled(
+    gathering: Gathering, cuts: Sequence[Cut], position: Offset
+) -> tuple[list[Tally], list[Reject], Mapping[Reason, int]]:
+    """The tallies and the rejects to be sent, once these cuts are known and all below `position` is ingested.
+
+    The third value counts the reports that were rejected since the last call, for each reason.
+    """
     _learn(gathering, cuts)
-    return gathering.settle(position), gathering.take_rejects()
+    return gathering.settle(position), gathering.take_rejects(), gathering.take_counts()

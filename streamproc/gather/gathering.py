@@ -107,6 +107,10 @@ class Gathering:
         """The rejects since the last call, in the order of the log: at most one for each record, whenever it was read."""
         return self._rejects.drain()
 
+    def take_counts(self) -> dict[Reason, int]:
+        """How many reports were rejected for each reason since the last call, also where the reject is not final yet."""
+        return self._rejects.take_counts()
+
     def ingest(self, records: Sequence[Record]) -> None:
         """Take in records in the order of the log."""
         # Nearly every record is a report of somebody known, with a symbol of the alphabet, of this period or the next: those

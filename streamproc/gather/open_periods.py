@@ -3,10 +3,10 @@
 The period that closes next has a slot for each person. Every later period is kept sparsely: it takes at most 33 bytes for
 each person who has reported for it, and 1 kB. Once the members are decided (with a roster from the start, else when period 1
 is settled), a period gets a slot for each person as soon as slots take less, so it takes at most about 12 bytes for each
-person of the partition. Before that the number of rows still grows, and a slot for each row would not be bounded by what was
-sent. `RejectCollector` keeps 15 bytes for each batch record that holds one of these reports, and 12 bytes for each reason for
-which other reports of that record were rejected. With `population.ahead` only so many periods are open. Reports that depend on
-a cut to come are bounded apart (`gathering.MAX_UNDECIDED`).
+person of the partition. Before that the number of rows still grows, and slots for all rows would not be bounded by what was
+sent. `RejectCollector` keeps at most 15 bytes for each batch record that holds one of these reports, and 12 bytes for each
+reason for which other reports of that record were rejected. With `population.ahead` only so many periods are open. Reports
+that depend on a cut to come are bounded apart (`gathering.MAX_UNDECIDED`).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class OpenPeriods:
     ) -> IntArray:
         """Reports for one period in the order of the log; it ends at offset `sure` or later.
 
-        `people` is None until the members are decided. `is_next`: whether it closes next. Answers with the offsets of reports
-        that cannot count any more.
+        `people` is None until the members are decided. `is_next`: whether it closes next. Answers with the offsets of
+        reports that cannot count any more.
         """
         reports = self._of(period)
         repeated = reports.add(rows, symbols, offsets, sure)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from streamproc.synth.replace_one import replace_one_costs
 from streamproc.synth.step import Step
 from streamproc.synth.synthesis import State, Synthesis
 from streamproc.wire.chain import VerifiedLedger
-from streamproc.wire.rejects import Reason, Reject
+from streamproc.wire.rejects import Reason
 
 Result = TypeVar("Result")
 
@@ -226,11 +226,8 @@ class Health:
         self.operator.reports.labels(partition).inc(records)
         self.operator.lag.labels(partition).set(lag)
 
-    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
-        """Reports were rejected."""
-        counts: Counter[Reason] = Counter()
-        for reject in rejects:
-            counts.update(reject.by_reason)
+    def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
+        """So many reports were rejected for each reason."""
         for reason, count in counts.items():
             self.operator.rejects.labels(partition, reason.value).inc(count)
             if (partition, reason) not in self._rejecting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 import streamproc.gather.gatherer as gatherer
 import streamproc.gather.gathering as gathering
+from streamproc.gather.reject_writer import RejectWriter
 from streamproc.ports.log import OutcomeUnknown
 from streamproc.ports.topic_setup import wanted_settings
 from streamproc.study import Population, Study, WindowRelease
@@ -241,6 +242,14 @@ def test_under_last_a_flood_pauses_the_partition_until_the_next_cut(monkeypatch:
 def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """All decided at once, and more than a log takes in the time of one call."""
     monkeypatch.setattr(gatherer, "AT_ONCE", 4)
+    parts: list[int] = []
+    write = RejectWriter.write
+
+    async def counted(self: RejectWriter, rejects: Sequence[Reject]) -> Sequence[Reject]:
+        parts.append(len(rejects))
+        return await write(self, rejects)
+
+    monkeypatch.setattr(RejectWriter, "write", counted)
 
     async def run() -> None:
         latest = Population(initial="a", duplicates="last")
@@ -251,7 +260,8 @@ def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch)
         for period in (1, 2, 3):
             await world.close_period(period)
         await reading
-        assert [note for note in world.diary.told if "rejected" in note] == [f"rejected 0: {part}" for part in (4, 4, 1)]
+        assert parts == [4, 4, 1]
+        assert [note for note in world.diary.told if "rejected" in note] == ["rejected 0: 9"]
         assert world.rejects() == [Reject(0, offset, Reason.DUPLICATE) for offset in range(9)]
         check_against_model(world)
 
@@ -272,7 +282,7 @@ def test_a_batch_record_makes_one_reject_however_many_of_its_reports_do_not_coun
         await reading
         counts = {Reason.PERIOD_OUT_OF_RANGE: 500, Reason.DUPLICATE: 1_498}
         assert world.rejects() == [Reject.of(0, 0, counts)]
-        assert "rejected 0: 1" in world.diary.told
+        assert "rejected 0: 1998" in world.diary.told
         check_against_model(world)
 
     in_virtual_time(run())
@@ -405,3 +415,21 @@ def test_nothing_that_takes_long_is_done_where_heartbeats_are_sent(monkeypatch: 
         watched(name)
     in_virtual_time(story())
     assert done == {name: {True} for name in steps}
+
+
+def test_the_observer_hears_of_rejected_reports_while_another_report_of_their_batch_is_open() -> None:
+    async def run() -> None:
+        world = await begun()
+        batch = ReportBatch(["p"] * 4, np.array([1, 3, 9, 9], dtype=np.uint16), np.zeros(4, dtype=np.uint8))
+        await world.log.append_many(world.topics.reports, 0, [(None, batch.encode())])
+        running = asyncio.create_task(world.gatherer(0).run())
+        await world.clock.sleep(1)
+        assert "rejected 0: 2" in world.diary.told
+        assert world.rejects() == []
+        for period in (1, 2, 3):
+            await world.close_period(period)
+        await running
+        assert [note for note in world.diary.told if note.startswith("rejected")] == ["rejected 0: 2"]
+        assert [reject.by_reason for reject in world.rejects()] == [{Reason.PERIOD_OUT_OF_RANGE: 2}]
+
+    in_virtual_time(run())

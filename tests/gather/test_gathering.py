@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from streamproc.gather.gathering import Gathering
 from streamproc.gather.place import Place
+from streamproc.gather.rejected import RejectCollector
 from streamproc.privacy.quantities import Period
 from streamproc.study import Missing, Population, WindowRelease
 from streamproc.wire.control import Cut
@@ -381,3 +382,40 @@ def test_a_batch_with_many_distinct_periods_is_sorted_once(monkeypatch: pytest.M
         assert counts(partition.cut(period)) == [[1, 0, 0]]
     [reject] = partition.gathering.take_rejects()
     assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 65_533}
+
+
+def test_rejected_reports_are_counted_before_the_reject_of_their_batch_is_final() -> None:
+    """One report of the batch is open until period 3 is settled."""
+    partition = Partition()
+    batch = ReportBatch(["p"] * 4, np.array([1, 3, 9, 9], dtype=np.uint16), np.zeros(4, dtype=np.uint8))
+    partition.gathering.ingest([Line(0, batch.encode())])
+    partition.end = 1
+
+    assert partition.gathering.take_counts() == {Reason.PERIOD_OUT_OF_RANGE: 2}
+    for period in (1, 2):
+        partition.cut(period)
+        assert partition.gathering.take_rejects() == []
+    partition.cut(3)
+    [reject] = partition.gathering.take_rejects()
+    assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 2}
+    assert partition.gathering.take_counts() == {}
+
+
+def test_a_reject_does_not_go_through_all_open_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = RejectCollector(0)
+    for offset in range(1_000):
+        collector.expect(offset, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr("streamproc.gather.rejected.np.bincount", None)
+        collector.reject(np.array([7, 7, 8]), Reason.LATE)
+        collector.count(np.array([8, 9, 7]))
+    collector.reject(np.repeat(np.arange(1_000), 2)[18:], Reason.DUPLICATE)
+    assert [(reject.offset, reject.by_reason) for reject in collector.drain()] == [
+        (7, {Reason.LATE: 2}),
+        (9, {Reason.DUPLICATE: 2}),
+    ]
+    collector.reject(np.arange(10, 1_000), Reason.LATE)
+    collector.reject_one(1_000, Reason.UNDECODABLE)
+    rejects = collector.drain()
+    assert [reject.offset for reject in rejects] == list(range(10, 1_001))
+    assert all(reject.by_reason == {Reason.LATE: 1, Reason.DUPLICATE: 2} for reject in rejects[:-1])

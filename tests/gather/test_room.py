@@ -15,7 +15,8 @@ from streamproc.privacy.quantities import Period
 from streamproc.study import CumulativeRelease, Population, WindowRelease
 from streamproc.synth.cohort import Cohort
 from streamproc.wire.control import Cut
-from streamproc.wire.reports import encode_batches, encode_report
+from streamproc.wire.rejects import Reason
+from streamproc.wire.reports import ReportBatch, encode_batches, encode_report
 from streamproc.wire.state import pack_arrays, unpack_arrays
 from tests.world.stories import Line, small_study
 
@@ -142,6 +143,30 @@ def test_a_checkpoint_with_reports_for_3000_periods_can_be_read(rule: Literal["f
     for period in (2, 3):
         again.learn(Cut(Period(period), (9_000,)))
     assert [tally.counts["w"].tolist() for tally in again.settle(9_000)] == [[0, 3]] * 2
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+def test_batches_with_a_later_and_a_bad_report_take_the_stated_memory(rule: Literal["first", "last"]) -> None:
+    """For each person and later period 12 bytes, for each batch record 15, and 12 for its one reason of rejects."""
+    gathering = full_partition(2_000, 12, rule)
+    before, offset = kept_bytes(gathering), 100
+    symbols = np.zeros(2, dtype=np.uint8)
+    for period in range(3, 13):
+        times = np.array([period, 0], dtype=np.uint16)
+        batches = [ReportBatch([name, name], times, symbols).encode() for name in NAMES[:2_000]]
+        gathering.ingest([Line(offset + place, value) for place, value in enumerate(batches)])
+        offset += len(batches)
+    gathering.learn(Cut(Period(2), (offset,)))
+    assert gathering.take_rejects() == []
+
+    assert (kept_bytes(gathering) - before) / (2_000 * 10) <= 12 + 15 + 12
+    again = Gathering.restored(gathering._place, gathering.arrays())
+    for period in range(2, 13):
+        again.learn(Cut(Period(period), (offset,)))
+    assert len(again.settle(offset)) == 11
+    rejects = again.take_rejects()
+    assert [reject.offset for reject in rejects] == list(range(100, offset))
+    assert {tuple(reject.by_reason.items()) for reject in rejects} == {((Reason.PERIOD_OUT_OF_RANGE, 1),)}
 
 
 def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) -> Gathering:

@@ -29,7 +29,7 @@ from streamproc.study import CumulativeRelease, Schedule
 from streamproc.synth.replace_one import replace_one_costs
 from streamproc.synth.synthesis import Synthesis
 from streamproc.wire.chain import VerifiedLedger
-from streamproc.wire.rejects import Reason, Reject
+from streamproc.wire.rejects import Reason
 from tests.actor.runs import HISTORIES, STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
 from tests.world.stories import small_study
@@ -130,8 +130,8 @@ def test_that_reports_are_rejected_is_said_once_for_each_reason_and_only_metrics
     monkeypatch.setattr("streamproc.service.health.event", lambda *_, **fields: said.append(fields))
     health = Health(deployment_in(tmp_path, SystemClock()))
     for reason in (Reason.LATE, Reason.FOREIGN_PARTITION, Reason.LATE):
-        health.rejected(1, [Reject(1, Offset(7), reason)] * 3)
-    health.rejected(1, [Reject.of(1, Offset(8), {Reason.LATE: 1_000, Reason.FOREIGN_PARTITION: 2})])
+        health.rejected(1, {reason: 3})
+    health.rejected(1, {Reason.LATE: 1_000, Reason.FOREIGN_PARTITION: 2})
     assert said == [{"partition": 1, "reason": "late"}, {"partition": 1, "reason": "foreign-partition"}]
     for name, count in {"late": 1_006, "foreign-partition": 5}.items():
         labels = {"study": STUDY.name, "partition": "1", "reason": name}

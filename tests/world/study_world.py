@@ -35,7 +35,7 @@ from streamproc.wire.contracts import ContractRecord
 from streamproc.wire.control import Cut, decode_control
 from streamproc.wire.ledger import Intent, PeriodRecord, decode_ledger
 from streamproc.wire.measurements import MeasurementChunk
-from streamproc.wire.rejects import Reject, decode_reject
+from streamproc.wire.rejects import Reason, Reject, decode_reject
 from streamproc.wire.tallies import Tally, decode_tally
 from streamproc.wire.tally_assembler import TallyAssembler
 from streamproc.wire.topics import Topics
@@ -104,8 +104,8 @@ class Diary:
     def read(self, partition: int, records: int, lag: int) -> None:
         self.told.append(f"read {partition}: {records}, {lag} to go")
 
-    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
-        self.told.append(f"rejected {partition}: {len(rejects)}")
+    def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
+        self.told.append(f"rejected {partition}: {sum(counts.values())}")
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
         self.told.append(f"tallied {partition}: {period}, {people}")

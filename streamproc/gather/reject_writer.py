@@ -86,15 +86,20 @@ class RejectWriter:
             places, offsets = np.array(found, dtype=np.int64).T
             others = ~np.isin(offsets, self._written)
             self._written = self._written[~np.isin(self._written, offsets)]
-            joined = np.append(self._there, offsets[others])
-            self._there, first = np.unique(joined, return_index=True)
-            self._places = np.append(self._places, places[others])[first]
+            # A sort of the new ones and a merge: a sort of all for each chunk would be quadratic in the chunks.
+            offsets, first = np.unique(offsets[others], return_index=True)
+            places = places[others][first]
+            at = np.searchsorted(self._there, offsets)
+            fresh = np.append(self._there, -1)[at] != offsets
+            self._there = np.insert(self._there, at[fresh], offsets[fresh])
+            self._places = np.insert(self._places, at[fresh], places[fresh])
 
     def _new(self, rejects: Sequence[Reject]) -> list[Reject]:
         offsets = np.array([reject.offset for reject in rejects], dtype=np.int64)
-        known = np.isin(offsets, self._there)
-        still = ~np.isin(self._there, offsets)
-        self._there, self._places = self._there[still], self._places[still]
+        at = np.searchsorted(self._there, offsets)
+        known = np.append(self._there, -1)[at] == offsets
+        if known.any():
+            self._there, self._places = np.delete(self._there, at[known]), np.delete(self._places, at[known])
         return [reject for reject, is_known in zip(rejects, known.tolist(), strict=True) if not is_known]
 
 

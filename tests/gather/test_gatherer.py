@@ -15,7 +15,7 @@ import pytest
 import streamproc.gather.gatherer as gatherer
 import streamproc.gather.gathering as gathering
 from streamproc.gather.reject_writer import RejectWriter
-from streamproc.ports.log import OutcomeUnknown
+from streamproc.ports.log import Offset, OutcomeUnknown
 from streamproc.ports.topic_setup import wanted_settings
 from streamproc.study import Population, Study, WindowRelease
 from streamproc.study.fingerprint import public_values
@@ -431,5 +431,31 @@ def test_the_observer_hears_of_rejected_reports_while_another_report_of_their_ba
         await running
         assert [note for note in world.diary.told if note.startswith("rejected")] == ["rejected 0: 2"]
         assert [reject.by_reason for reject in world.rejects()] == [{Reason.PERIOD_OUT_OF_RANGE: 2}]
+
+    in_virtual_time(run())
+
+
+def test_a_reject_writer_sorts_only_what_it_has_just_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sort of all known rejects for each chunk would be quadratic in the length of the rejects topic."""
+
+    async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    async def run() -> None:
+        world = await begun()
+        writer = await RejectWriter.open(world.log, world.topics.rejects, 0, Offset(0), at_once)
+        sizes: list[int] = []
+        unique = np.unique
+        monkeypatch.setattr(np, "unique", lambda array, **options: (sizes.append(len(array)), unique(array, **options))[1])
+        for start in (100, 0, 50):
+            rejects = [Reject(0, offset, Reason.LATE) for offset in range(start, start + 60)]
+            await world.log.append_many(world.topics.rejects, 0, [(None, reject.encode()) for reject in rejects])
+            await writer.catch_up()
+        assert sizes == [60, 60, 60]
+        assert writer.position == 0
+        again = [Reject(0, offset, Reason.LATE) for offset in range(40, 170)]
+        assert [reject.offset for reject in await writer.write(again)] == list(range(160, 170))
+        assert writer.position == 60
+        await writer.close()
 
     in_virtual_time(run())

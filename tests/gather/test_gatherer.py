@@ -446,7 +446,12 @@ def test_a_reject_writer_sorts_only_what_it_has_just_read(monkeypatch: pytest.Mo
         writer = await RejectWriter.open(world.log, world.topics.rejects, 0, Offset(0), at_once)
         sizes: list[int] = []
         unique = np.unique
-        monkeypatch.setattr(np, "unique", lambda array, **options: (sizes.append(len(array)), unique(array, **options))[1])
+
+        def measured(array: Any, **options: Any) -> Any:
+            sizes.append(len(array))
+            return unique(array, **options)
+
+        monkeypatch.setattr(np, "unique", measured)
         for start in (100, 0, 50):
             rejects = [Reject(0, offset, Reason.LATE) for offset in range(start, start + 60)]
             await world.log.append_many(world.topics.rejects, 0, [(None, reject.encode()) for reject in rejects])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from time import process_time
@@ -21,7 +21,7 @@ from streamproc.ports.kafka.reader import FETCH_BYTES
 from streamproc.ports.log import Offset
 from streamproc.privacy.quantities import Period
 from streamproc.service.deployment import Deployment
-from streamproc.wire.rejects import Reject
+from streamproc.wire.rejects import Reason
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Marking:
         """Nothing is appended meanwhile, so that the lag tells the position."""
         self._position = self._left - lag
 
-    def rejected(self, partition: int, rejects: Sequence[Reject]) -> None:
+    def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
         """There is nothing to reject."""
-        raise RuntimeError(f"{len(rejects)} reports were rejected")
+        raise RuntimeError(f"{sum(counts.values())} reports were rejected")
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
         """A period is done, its checkpoint excepted."""

@@ -115,10 +115,14 @@ class Synthesizer:
             except LogUnavailable as away:
                 await self._after_trouble(f"the broker is away, trying again in {self._pause:g} s: {away}")
             except OffsetLost as lost:
-                raise Refused(
-                    f"{lost.topic}: the log begins later or ends earlier than it must; a study's topics must be kept for "
-                    "ever, and never be created anew"
-                ) from None
+                raise _lost_records(lost) from None
+
+    async def check(self) -> None:
+        """Raise Refused if `run` would refuse to start now. Changes nothing."""
+        try:
+            await self._look_before_fencing()
+        except OffsetLost as lost:
+            raise _lost_records(lost) from None
 
     async def _after_trouble(self, problem: str) -> None:
         self._observer.trouble(problem)
@@ -284,3 +288,9 @@ class Synthesizer:
             await clock.sleep(min(max(left, SHORTEST_NAP), LONGEST_NAP))
         self._observer.due(period, late=late)
         return max((planned - EPOCH) // timedelta(milliseconds=1), NO_TIME)
+
+
+def _lost_records(lost: OffsetLost) -> Refused:
+    return Refused(
+        f"{lost.topic}: the log begins later or ends earlier than it must; keep a study's topics and do not recreate them"
+    )

@@ -60,7 +60,9 @@ async def synthesize(
             scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up, in_time=in_time)
             await patiently(scheduler.check, health, SCHEDULE)
         if register is not None:
-            await _registered(register, log, health)
+            # An entry cannot be taken out of the registry, so a start that will be refused must not make one.
+            await _or_refused(synthesizer.check, health)
+            await _or_refused(lambda: register(log), health)
         async with asyncio.TaskGroup() as group:
             # Ends by itself, when it has shown the last period: the listeners may outlive this.
             group.create_task(_follow_ledger(deployment, log, health))
@@ -76,9 +78,10 @@ async def synthesize(
                 closing.cancel()
 
 
-async def _registered(register: Callable[[Log], Awaitable[None]], log: Log, health: Health) -> None:
+async def _or_refused(step: Callable[[], Awaitable[None]], health: Health) -> None:
+    """Take a step of the synthesizer's start, and show that the role refused if the step does."""
     try:
-        await patiently(lambda: register(log), health, SYNTHESIZER)
+        await patiently(step, health, SYNTHESIZER)
     except Refused:
         health.refused()
         raise

@@ -6,7 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamproc.ports.log import OutcomeUnknown
+import pytest
+
+from streamproc.errors import Refused
+from streamproc.ports.log import Log, OutcomeUnknown
 from streamproc.ports.simulated import Faults
 from streamproc.service.health import Health
 from streamproc.service.roles import synthesize
@@ -27,6 +30,25 @@ def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
         assert health.public.registry.get_sample_value("streamproc_periods_released", {"study": STUDY.name}) == STUDY.horizon
 
     in_virtual_time(story())
+
+
+def test_a_start_that_is_refused_enters_nothing_into_the_registry(tmp_path: Path) -> None:
+    entered = []
+
+    async def register(log: Log) -> None:
+        entered.append(log)
+
+    async def story() -> None:
+        world = await begun()
+        deployment = deployment_in(tmp_path, world.clock)
+        deployment.disk().write("synthesizer.state", b"not a state file")
+        health = Health(deployment)
+        with pytest.raises(Refused, match="not a state file"):
+            await synthesize(deployment, world.log, health, catch_up=False, register=register)
+        assert health.operator.registry.get_sample_value("streamproc_refused", {"study": STUDY.name}) == 1
+
+    in_virtual_time(story())
+    assert not entered
 
 
 @dataclass

@@ -45,9 +45,15 @@ def p_value(drawn: Ints, sigma: float) -> float:
     """Chi-square against the exact chances, neighbouring integers put together until 20 draws are expected in each cell."""
     values, chances = exact_pmf(sigma)
     assert np.abs(drawn).max() <= values[-1]
-    cells = np.minimum((np.cumsum(chances) - chances / 2) * len(drawn) // 20, len(drawn) // 20 - 1).astype(int)
-    _, cells = np.unique(cells, return_inverse=True)
+    cells, number, filled = np.empty(len(values), dtype=int), 0, 0.0
+    for place, chance in enumerate(chances):
+        if filled * len(drawn) >= 20 and chances[place:].sum() * len(drawn) >= 20:
+            number, filled = number + 1, 0.0
+        cells[place], filled = number, filled + chance
     expected = np.bincount(cells, chances) * len(drawn)
+    if len(expected) == 1:  # so little noise that hardly any is expected: how likely is any at all?
+        return float((1 - chances.max()) * len(drawn)) if drawn.any() else 1.0
+    assert expected.min() >= 20
     observed = np.bincount(cells[drawn - values[0]], minlength=len(expected))
     return float(stats.chisquare(observed, expected).pvalue)
 

@@ -79,7 +79,7 @@ def scene_of(random: Random) -> Scene:
         longest_marker_lag=random.choice((0.0, 0.0, 0.8)),
     )
     # With a grace the next period's reports come before the cut.
-    ahead = random.choice((None, None, None, 2 if study.schedule is not None and study.schedule.grace else 1))
+    ahead = random.choice((None, None, None, 1 if study.schedule is None else study.schedule.periods_ahead))
     return replace(scene, study=_limited(study, ahead))
 
 

@@ -22,12 +22,12 @@ from bench.brokers import NoBroker, own_broker
 from bench.result import Result
 from bench.streamed import Plan, send
 from bench.studies import shown
-from streamproc.ports.control import append_cut
-from streamproc.ports.log import Log, Offset, Reader
-from streamproc.ports.topic_setup import set_up_topics
-from streamproc.privacy.quantities import Period
+from streamproc.log.control_topic import append_cut
+from streamproc.log.port import Log, Offset, Reader
+from streamproc.log.topic_setup import set_up_topics
+from streamproc.privacy.types import Period
+from streamproc.protocol.columns import ColumnChunk, decode_synthetic
 from streamproc.service.deployment import Deployment
-from streamproc.wire.columns import ColumnChunk, decode_synthetic
 from tests.free_ports import free_ports
 
 PERIODS = 5

@@ -12,12 +12,11 @@ import numpy as np
 from bench.result import Result
 from bench.streamed import Plan
 from bench.studies import shown
-from streamproc.gather.gathering import Gathering
-from streamproc.gather.people import People
-from streamproc.gather.place import Place
-from streamproc.privacy.quantities import Period
+from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.member_index import People
+from streamproc.privacy.types import Period
+from streamproc.protocol.control import Cut
 from streamproc.study import parse_study
-from streamproc.wire.control import Cut
 
 LIMIT = 64.0
 
@@ -70,7 +69,7 @@ def _arrays_in(thing: object) -> Iterator[np.ndarray]:
     elif isinstance(thing, dict):
         for value in thing.values():
             yield from _arrays_in(value)
-    elif type(thing).__module__.startswith(("streamproc.gather", "streamproc.synth")) and not isinstance(thing, People):
+    elif type(thing).__module__.startswith(("streamproc.gatherer", "streamproc.releases")) and not isinstance(thing, People):
         yield from _arrays_in(vars(thing))
 
 

@@ -9,7 +9,7 @@ from bench.result import Result
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import counter
 from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 
 
 def measure(quick: bool = False) -> Iterator[Result]:

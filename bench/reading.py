@@ -15,13 +15,13 @@ from time import process_time
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamproc.gather.gatherer import Gatherer, Ports
-from streamproc.ports.clock import SystemClock
-from streamproc.ports.kafka.reader import FETCH_BYTES
-from streamproc.ports.log import Offset
-from streamproc.privacy.quantities import Period
+from streamproc.gatherer.worker import Gatherer, Ports
+from streamproc.log.kafka.consumer import FETCH_BYTES
+from streamproc.log.port import Offset
+from streamproc.privacy.types import Period
+from streamproc.protocol.rejects import Reason
 from streamproc.service.deployment import Deployment
-from streamproc.wire.rejects import Reason
+from streamproc.storage.clock import SystemClock
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from time import perf_counter
 import numpy as np
 
 from bench.result import Result
-from streamproc.ports.entropy import SystemEntropy
+from streamproc.releases.contract import contracts
 from streamproc.replay import Replayed, tallies_of
-from streamproc.service.repeat import repeat_study
+from streamproc.service.monte_carlo import repeat_study
+from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import parse_study
-from streamproc.synth.contract import contracts
 
 _STUDY = """
 [study]

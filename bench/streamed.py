@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from streamproc.ports.control import append_cut
-from streamproc.ports.log import Log
-from streamproc.ports.topic_setup import set_up_topics
-from streamproc.privacy.quantities import Period
+from streamproc.log.control_topic import append_cut
+from streamproc.log.port import Log
+from streamproc.log.topic_setup import set_up_topics
+from streamproc.privacy.types import Period
+from streamproc.protocol.ledger import StudyRecord
+from streamproc.protocol.reports import encode_batches, encode_report
 from streamproc.service.deployment import Deployment
 from streamproc.study.fingerprint import fingerprint, public_values
-from streamproc.wire.ledger import StudyRecord
-from streamproc.wire.reports import encode_batches, encode_report
 
 _CHUNK = 10_000
 """Records sent at once."""

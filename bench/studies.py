@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from streamproc.ports.entropy import SystemEntropy
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.types import IntArray, Period
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, contracts
+from streamproc.releases.cumulative import CumulativeState, step_cumulative
+from streamproc.releases.window import WindowState, step_window
+from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import parse_study
-from streamproc.synth.contract import Contract, CumulativeContract, WindowContract, contracts
-from streamproc.synth.cumulative import CumulativeState, step_cumulative
-from streamproc.synth.window import WindowState, step_window
 
 HORIZON = 12
 _RHO = 0.005

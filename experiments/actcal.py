@@ -12,7 +12,7 @@ from experiments.figures import OURS, PAPER, Densities, draw_densities, legend, 
 from experiments.report import Cell, Settings, percent
 from experiments.summaries import largest_error, root_mean_square
 from experiments.trials import Symbols, Trial
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 from streamproc.replay import Replayed
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 

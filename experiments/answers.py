@@ -13,9 +13,9 @@ import numpy as np
 
 from streamproc.panel import AtLeast, LastSymbols, Panel, count_of, in_a_row
 from streamproc.panel.panel import window_answer
-from streamproc.privacy.quantities import FloatArray, Period
+from streamproc.privacy.types import FloatArray, Period
+from streamproc.releases.contract import WindowContract
 from streamproc.replay import Replayed
-from streamproc.synth.contract import WindowContract
 
 QUARTERLY: dict[str, LastSymbols] = {
     "at least one month": count_of("1", at_least=1, of=3),

@@ -17,11 +17,11 @@ from experiments.report import Settings, percent
 from experiments.trials import Trial
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Panel, count_of
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 from streamproc.privacy.window import Measure
+from streamproc.releases.contract import WindowContract
 from streamproc.replay import Replayed
 from streamproc.study import WindowRelease
-from streamproc.synth.contract import WindowContract
 
 PEOPLE, HORIZON, K, RHO, BETA = 25_000, 12, 3, 0.005, 0.05
 WIDTHS = (2, 3, 4)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 
 PAPER, OURS = "#d55e00", "#0072b2"
 """Distinct for colour-blind readers too."""

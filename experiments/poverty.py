@@ -10,7 +10,7 @@ from experiments.figures import BUDGETS, Densities, draw_densities, legend, new_
 from experiments.report import Cell, Settings, percent
 from experiments.summaries import root_mean_square
 from experiments.trials import Symbols, Trial
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.study import CumulativeRelease, WindowRelease
 

@@ -15,10 +15,10 @@ from experiments.trials import Symbols, Trial
 from streamproc.panel.accuracy import window_stderr
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
-from streamproc.privacy.quantities import FloatArray, Period
+from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
+from streamproc.releases.contract import WindowContract
 from streamproc.study import CumulativeRelease, WindowRelease
-from streamproc.synth.contract import WindowContract
 
 RHO = 0.005
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 
 Z95 = 1.959963984540054
 

@@ -13,16 +13,16 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import track
 
+from streamproc.files.study_files import read_panel
 from streamproc.panel import LastSymbols
-from streamproc.ports.entropy import SystemEntropy
-from streamproc.ports.files import read_panel
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
+from streamproc.releases.contract import Contract, WindowContract, contracts
 from streamproc.replay import Replayed, tallies_of
-from streamproc.replay.study import Tallies
-from streamproc.service.repeat import repeat_study
+from streamproc.replay.replay import Tallies
+from streamproc.service.monte_carlo import repeat_study
+from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import Broker, Population, Privacy, Release, Study, WindowRelease
-from streamproc.synth.contract import Contract, WindowContract, contracts
 
 Symbols: TypeAlias = npt.NDArray[np.uint8]
 """(n, T) alphabet indices, nothing missing."""

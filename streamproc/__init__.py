@@ -21,6 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamproc.errors import StreamprocError as StreamprocError
+    from streamproc.files.release_files import load_panel as load_panel
+    from streamproc.files.release_files import save_panel as save_panel
+    from streamproc.files.study_files import read_panel as read_panel
+    from streamproc.files.study_files import read_study as read_study
     from streamproc.panel import Answer as Answer
     from streamproc.panel import AtLeast as AtLeast
     from streamproc.panel import LastSymbols as LastSymbols
@@ -29,31 +33,27 @@ if TYPE_CHECKING:
     from streamproc.panel import count_of as count_of
     from streamproc.panel import exactly as exactly
     from streamproc.panel import in_a_row as in_a_row
-    from streamproc.ports.entropy import SeededEntropy as SeededEntropy
-    from streamproc.ports.entropy import SystemEntropy as SystemEntropy
-    from streamproc.ports.files import read_panel as read_panel
-    from streamproc.ports.files import read_study as read_study
-    from streamproc.ports.panel_files import load_panel as load_panel
-    from streamproc.ports.panel_files import save_panel as save_panel
+    from streamproc.releases.contract import Contract as Contract
+    from streamproc.releases.contract import contracts as contracts
+    from streamproc.releases.contract import stated_contracts as stated_contracts
     from streamproc.replay import Replayed as Replayed
     from streamproc.replay import replay_study as replay_study
     from streamproc.replay import tallies_of as tallies_of
-    from streamproc.study import Histories as Histories
+    from streamproc.replay.people import Histories as Histories
+    from streamproc.storage.entropy import SeededEntropy as SeededEntropy
+    from streamproc.storage.entropy import SystemEntropy as SystemEntropy
     from streamproc.study import Study as Study
     from streamproc.study import parse_study as parse_study
-    from streamproc.synth.contract import Contract as Contract
-    from streamproc.synth.contract import contracts as contracts
-    from streamproc.synth.contract import stated_contracts as stated_contracts
 
 _HOMES = {
     "streamproc.errors": ["StreamprocError"],
     "streamproc.panel": ["Answer", "AtLeast", "LastSymbols", "Panel", "Query", "count_of", "exactly", "in_a_row"],
-    "streamproc.ports.entropy": ["SeededEntropy", "SystemEntropy"],
-    "streamproc.ports.files": ["read_panel", "read_study"],
-    "streamproc.ports.panel_files": ["load_panel", "save_panel"],
+    "streamproc.storage.entropy": ["SeededEntropy", "SystemEntropy"],
+    "streamproc.files.study_files": ["read_panel", "read_study"],
+    "streamproc.files.release_files": ["load_panel", "save_panel"],
     "streamproc.replay": ["Replayed", "replay_study", "tallies_of"],
     "streamproc.study": ["Histories", "Study", "parse_study"],
-    "streamproc.synth.contract": ["Contract", "contracts", "stated_contracts"],
+    "streamproc.releases.contract": ["Contract", "contracts", "stated_contracts"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,5 +1,19 @@
-"""`python -m streamproc`."""
+"""Entry point of the command line: the script `streamproc`, and `python -m streamproc`."""
 
-from streamproc.cli.start import main
+from __future__ import annotations
 
-main()
+from typing import NoReturn
+
+from streamproc.cli.signals import hear_signals
+
+
+def main() -> NoReturn:
+    """Install the signal handlers, then import the commands: imports take a second, and Ctrl-C may come before that."""
+    hear_signals()
+    from streamproc.cli.main import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

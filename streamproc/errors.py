@@ -20,6 +20,7 @@ No message carries an individual's id or symbol: a line or a column number says 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -55,6 +56,18 @@ class PanelFileError(InvalidInput):
 
 class UnsupportedQuery(InvalidInput):
     """A question this release cannot answer, with the reason."""
+
+
+class NoRoster(InvalidInput):
+    """The file is not here, or not for us to read: who only reports need not have it."""
+
+
+class NotSetUp(InvalidInput):
+    """Topics that a role uses do not exist, or the control topic holds no key."""
+
+    def __init__(self, topics: Sequence[str], message: str) -> None:
+        self.topics = topics
+        super().__init__(message)
 
 
 class Refused(StreamprocError):
@@ -111,3 +124,75 @@ class NoLedger(StreamprocError):
             f"study {study}: there is no ledger of this study here, at {broker}; check the broker's address and the study's "
             "name, or wait until the study has started"
         )
+
+
+class LogError(StreamprocError):
+    """A call on the log did not do what it should."""
+
+    exit_code = 5
+
+
+class LogUnavailable(LogError, BrokerUnavailable):
+    """The broker cannot be reached now; nothing was done."""
+
+
+class OutcomeUnknown(LogError):
+    """The call may or may not have taken effect."""
+
+
+class Fenced(OutcomeUnknown):
+    """A newer transactor has the same id, or the transaction timed out."""
+
+
+class NotAllowed(LogError, BrokerUnavailable):
+    """The broker denies this to us; waiting will not help."""
+
+
+class PolicyViolated(NotAllowed):
+    """The broker's policy for new topics refuses one; the message holds the broker's own reason."""
+
+    def __init__(self, topic: str, reason: str | None) -> None:
+        self.topic, self.reason = topic, reason
+        why = " ".join((reason or "").split()).rstrip(".") or "it gives no reason"
+        super().__init__(
+            f"topic {topic}: the broker's policy for new topics refuses it: {why}; ask the administrator of the broker to "
+            "allow this topic"
+        )
+
+
+class NoSuchTopic(LogError):
+    """The topic does not exist, or does not have the partition."""
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        self.topic, self.partition = topic, partition
+        super().__init__(
+            f"topic {topic} does not exist" if partition is None else f"topic {topic} has no partition {partition}"
+        )
+
+
+class OffsetLost(LogError):
+    """The log does not hold the offset asked for. The message has no numbers: how many records there are may be secret."""
+
+    def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
+        self.topic, self.partition, self.offset, self.start, self.end = topic, partition, offset, start, end
+        why = "the topic was deleted and created anew" if start <= offset <= end else "the log begins later or ends earlier"
+        super().__init__(f"{topic}/{partition}: cannot be read on from where it was: {why}")
+
+
+class RecordTooLarge(LogError):
+    """The log does not take a record of this size."""
+
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        self.topic, self.size, self.limit = topic, size, limit
+        super().__init__(f"{topic}: a record of {size} bytes, expected at most {limit}")
+
+
+class Malformed(ValueError):
+    """These bytes, or these values, are no message. `reason` names fields and limits, never content.
+
+    Raised outside of any `except` block: a chained error (of UTF-8, of MessagePack) would carry the bytes along.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

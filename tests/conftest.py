@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from streamproc.service.logs import LIBRARIES
+from streamproc.service.logging_setup import LIBRARIES
 from tests.broker.fixture import kafka_broker  # noqa: F401
 from tests.sharing import SharedServers, longest_first
 

@@ -6,12 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamproc.panel.packing import column_digest, pack_symbols
-from streamproc.privacy.odometer import total_spent
-from streamproc.privacy.quantities import IntArray, Period, Rho
-from streamproc.wire.columns import ColumnChunk, decode_synthetic
-from streamproc.wire.ledger import Intent, PeriodRecord, StudyRecord, decode_ledger, digest
-from streamproc.wire.measurements import MeasurementChunk, measurements_digest
+from streamproc.panel.column_packing import column_digest, pack_symbols
+from streamproc.privacy.accountant import total_spent
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.protocol.columns import ColumnChunk, decode_synthetic
+from streamproc.protocol.ledger import (
+    Intent,
+    MeasurementChunk,
+    PeriodRecord,
+    StudyRecord,
+    decode_ledger,
+    digest,
+    measurements_digest,
+)
 
 Change = Callable[[PeriodRecord], PeriodRecord]
 Ledger = list[bytes]

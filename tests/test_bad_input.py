@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import PanelFileError, StudyError
-from streamproc.ports.files import read_panel, read_study
+from streamproc.files.study_files import read_panel, read_study
 from streamproc.study import parse_study
 from tests.bad_input import BAD_PANELS, BAD_STUDIES, GOOD_STUDY, PANEL_STUDY, SECRETS
 

@@ -20,7 +20,7 @@ from bench.result import Result
 from bench.step import step_ratio
 from bench.streamed import Plan
 from bench.studies import Case, cumulative, first_window, later_window
-from streamproc.wire.reports import ReportBatch, decode_any
+from streamproc.protocol.reports import ReportBatch, decode_any
 
 
 @pytest.mark.parametrize("topic", command.TOPICS)

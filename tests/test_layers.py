@@ -51,9 +51,9 @@ def test_the_package_keeps_its_layers() -> None:
 @pytest.mark.parametrize(
     ("contract", "module", "wrong"),
     [
-        ("layers", "privacy", "streamproc.synth"),
+        ("layers", "privacy", "streamproc.releases"),
         ("layers", "synth", "streamproc.panel"),
-        ("layers", "panel", "streamproc.ports"),
+        ("layers", "panel", "streamproc.log"),
         ("layers", "ports", "streamproc.cli"),
         ("pure", "privacy", "random"),
         ("pure", "study", "pathlib"),

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamproc.errors import PanelFileError
-from streamproc.ports.files import read_panel, read_release
-from streamproc.ports.panel_csv import MAX_ROW
+from streamproc.files.csv import MAX_ROW
+from streamproc.files.study_files import read_panel, read_release
 from streamproc.study import Study, parse_study
 from tests.bad_input import PANEL_STUDY
 from tests.memory import memory_taken

@@ -24,8 +24,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import InvalidInput, PanelFileError
-from streamproc.ports import files, panel_csv
-from streamproc.ports.files import read_panel, read_release, read_study, write_release_csv
+from streamproc.files import csv as panel_csv
+from streamproc.files import study_files as files
+from streamproc.files.study_files import read_panel, read_release, read_study, write_release_csv
 from streamproc.study import Missing, Population, Study, parse_study
 from tests.bad_input import GOOD_STUDY, PANEL_STUDY
 

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from streamproc.errors import InvalidInput, StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.zcdp import rho_of_epsilon
+from streamproc.releases.contract import release_budgets
+from streamproc.replay.people import Histories
 from streamproc.study import (
     Broker,
     CumulativeRelease,
-    Histories,
     Missing,
     Population,
     Privacy,
@@ -35,7 +36,6 @@ from streamproc.study import (
     parse_study,
 )
 from streamproc.study.fingerprint import fingerprint, public_values
-from streamproc.synth.contract import release_budgets
 from tests.bad_input import GOOD_STUDY
 
 FULL_STUDY = """

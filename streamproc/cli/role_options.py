@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamproc.cli.deployed import on_deployment
+from streamproc.cli.deployment_options import on_deployment
 
 if TYPE_CHECKING:
     from streamproc.service.deployment import Deployment

@@ -7,9 +7,9 @@ from statistics import NormalDist
 import numpy as np
 
 from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.quantities import FloatArray, Period
+from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import WindowMechanism
-from streamproc.synth.rounding import rounding_variance
+from streamproc.releases.window import rounding_variance
 
 
 def quantile(level: float) -> float:

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import InvalidInput
-from streamproc.panel.checks import seen
+from streamproc.panel.argument_checks import seen
 from streamproc.panel.metadata import Metadata, metadata_from_text, metadata_text
 from streamproc.panel.panel import Panel
-from streamproc.privacy.quantities import IntArray
-from streamproc.synth.contract import Contract, contract_to_dict
-from streamproc.synth.step import Column
+from streamproc.privacy.types import IntArray
+from streamproc.releases.contract import Contract, contract_to_dict
+from streamproc.releases.step import Column
 
 if TYPE_CHECKING:
     import pandas as pd

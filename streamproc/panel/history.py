@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamproc.privacy.quantities import FloatArray, IntArray, Period
-from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
-from streamproc.synth.cumulative import estimates
-from streamproc.synth.measured import measurements_of
-from streamproc.synth.step import Column
+from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
+from streamproc.releases.cumulative import estimates
+from streamproc.releases.measured import measurements_of
+from streamproc.releases.step import Column
 
 
 @dataclass(frozen=True, eq=False)

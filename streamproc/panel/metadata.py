@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from streamproc.errors import InvalidInput, StudyError
-from streamproc.panel.packing import bits_for, column_digest
+from streamproc.panel.column_packing import bits_for, column_digest
 from streamproc.panel.panel import Panel
-from streamproc.privacy.quantities import IntArray
-from streamproc.study.checks import shown
-from streamproc.synth.contract import Contract, WindowContract, contract_to_dict
-from streamproc.synth.contract_fields import contract_from_fields
-from streamproc.synth.step import Column
+from streamproc.privacy.types import IntArray
+from streamproc.releases.contract import Contract, WindowContract, contract_to_dict
+from streamproc.releases.contract_fields import contract_from_fields
+from streamproc.releases.step import Column
+from streamproc.validation import shown
 
 VERSION = 1
 

@@ -12,15 +12,14 @@ import numpy.typing as npt
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel.accuracy import quantile, ratchet_halfwidth, window_stderr
-from streamproc.panel.checks import chance, check_is, integer, seen
+from streamproc.panel.argument_checks import chance, check_is, integer, seen
 from streamproc.panel.query import AtLeast, LastSymbols, Query
-from streamproc.privacy.quantities import FloatArray, IntArray, Period
+from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
+from streamproc.releases.cumulative import beyond_nearest, estimates
+from streamproc.releases.step import Column, Step
+from streamproc.releases.window import beyond_rounding, estimated_counts
 from streamproc.study import bin_labels
-from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
-from streamproc.synth.cumulative import beyond_nearest, estimates
-from streamproc.synth.rounding import beyond_rounding
-from streamproc.synth.step import Column, Step
-from streamproc.synth.window import estimated_counts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 
 from streamproc.errors import UnsupportedQuery
-from streamproc.panel.checks import check_function, check_is, check_line, integer, seen, text_symbols, whole
-from streamproc.privacy.quantities import FloatArray
-from streamproc.study.release import MAX_HORIZON
-from streamproc.synth.contract import WindowContract
+from streamproc.panel.argument_checks import check_function, check_is, check_line, integer, seen, text_symbols, whole
+from streamproc.privacy.types import FloatArray
+from streamproc.releases.contract import WindowContract
+from streamproc.study.releases import MAX_HORIZON
 
 Window: TypeAlias = tuple[str, ...]
 """Consecutive symbols, oldest first."""

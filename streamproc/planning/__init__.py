@@ -1,10 +1,6 @@
 """Before any data: what a study will cost, how accurate it will be, and what else it could have been. Pure."""
 
-from streamproc.planning.document import plan_to_dict
-from streamproc.planning.remarks import ASSUMED_PEOPLE
-from streamproc.planning.spending import quarters
-from streamproc.planning.study import plan_study
-from streamproc.planning.values import (
+from streamproc.planning.plan import (
     Alternative,
     CounterAlternative,
     ExpectedError,
@@ -15,7 +11,10 @@ from streamproc.planning.values import (
     Remark,
     Spent,
     StudyPlan,
+    plan_to_dict,
 )
+from streamproc.planning.planner import plan_study, quarters
+from streamproc.planning.warnings import ASSUMED_PEOPLE
 
 __all__ = [
     "ASSUMED_PEOPLE",

@@ -7,13 +7,13 @@ from typing import get_args
 
 import numpy as np
 
-from streamproc.planning.values import Alternative, CounterAlternative, MeasureAlternative
+from streamproc.planning.plan import Alternative, CounterAlternative, MeasureAlternative
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
+from streamproc.releases.window import padding
 from streamproc.study import CumulativeRelease, Release, WindowRelease
-from streamproc.synth.contract import Contract, CumulativeContract, WindowContract
-from streamproc.synth.padding import padding
 
 COMPARED_UP_TO = 200
 """Horizon up to which counters are compared without being asked: each takes `O(T^3)`, seconds at T = 1000."""

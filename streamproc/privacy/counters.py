@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.privacy.quantities import FloatArray, IntArray
+from streamproc.privacy.types import FloatArray, IntArray
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 

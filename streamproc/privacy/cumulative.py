@@ -33,8 +33,8 @@ import numpy.typing as npt
 
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import Counter, CounterName, counter
-from streamproc.privacy.exact import sqrt_up
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.directed_rounding import sqrt_up
+from streamproc.privacy.types import IntArray, Period
 
 Allocation = Literal["equal-max", "cubic"]
 

@@ -29,8 +29,8 @@ from fractions import Fraction
 from typing import Literal
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.exact import sqrt_up
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.directed_rounding import sqrt_up
+from streamproc.privacy.types import Period
 
 Measure = Literal["contrast", "histogram"]
 

@@ -17,8 +17,8 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from streamproc.privacy.exact import float_up
-from streamproc.privacy.quantities import Epsilon, Rho
+from streamproc.privacy.directed_rounding import float_up
+from streamproc.privacy.types import Epsilon, Rho
 
 _DIGITS = decimal.Context(prec=50)
 _SLACK = Fraction(1, 10**40)

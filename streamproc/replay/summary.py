@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.replay.study import Replayed
+from streamproc.releases.contract import Contract, WindowContract
+from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
+from streamproc.releases.step import Step
+from streamproc.replay.replay import Replayed
 from streamproc.study import Study, bin_labels
-from streamproc.synth.contract import Contract, WindowContract
-from streamproc.synth.replace_one import ReplaceOneCosts, replace_one_costs
-from streamproc.synth.step import Step
 
 
 class PeriodSummary(TypedDict):

@@ -9,23 +9,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.clock import Clock, SystemClock
-from streamproc.ports.connect import connect
-from streamproc.ports.control import ControlFollower
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
-from streamproc.ports.environment import check_environment
-from streamproc.ports.files import read_study
-from streamproc.ports.log import Log, NoSuchTopic, NotAllowed
-from streamproc.ports.reading import everything
-from streamproc.ports.roster import NoRoster, read_roster
-from streamproc.privacy.entropy import Entropy
+from streamproc.errors import InvalidInput, Malformed, NoRoster, NoSuchTopic, NotAllowed, Refused
+from streamproc.files.study_files import read_roster, read_study
+from streamproc.log.connect import connect
+from streamproc.log.control_topic import ControlFollower
+from streamproc.log.port import Log, everything
+from streamproc.privacy.noise import Entropy
+from streamproc.protocol.ledger import StudyRecord, decode_ledger
+from streamproc.protocol.topics import Topics
+from streamproc.storage.clock import Clock, SystemClock
+from streamproc.storage.entropy import SeededEntropy, SystemEntropy
+from streamproc.storage.environment import check_environment
+from streamproc.storage.state_folder import FolderDisk
 from streamproc.study import Broker, Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
-from streamproc.wire.ledger import StudyRecord, decode_ledger
-from streamproc.wire.malformed import Malformed
-from streamproc.wire.topics import Topics
 
 ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
 

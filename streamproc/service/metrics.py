@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamproc.privacy.quantities import Epsilon, IntArray, Rho
+from streamproc.privacy.types import Epsilon, IntArray, Rho
+from streamproc.protocol.rejects import Reason
+from streamproc.releases.contract import Contract, WindowContract
 from streamproc.study import bin_labels
-from streamproc.synth.contract import Contract, WindowContract
-from streamproc.wire.rejects import Reason
 
 
 @dataclass(frozen=True)

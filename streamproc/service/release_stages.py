@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
-from streamproc.actor.tallies import TallyInbox
-from streamproc.errors import Refused
-from streamproc.ports.clock import Clock
-from streamproc.ports.log import Log, LogUnavailable, NoSuchTopic, NotAllowed, OffsetLost
-from streamproc.privacy.quantities import Period
+from streamproc.errors import LogUnavailable, NoSuchTopic, NotAllowed, OffsetLost, Refused
+from streamproc.log.port import Log
+from streamproc.privacy.types import Period
+from streamproc.storage.clock import Clock
 from streamproc.study import Schedule, Study
+from streamproc.synthesizer.tally_reader import TallyInbox
 
 INTERVAL = 0.5
 """Seconds between two looks at the tallies."""

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from streamproc.study.release import WindowRelease
-from streamproc.study.values import Study
+from streamproc.study.releases import WindowRelease
+from streamproc.study.study import Study
 
 
 def public_values(study: Study) -> dict[str, Any]:

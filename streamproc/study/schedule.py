@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Literal
 
 from streamproc.errors import StudyError
-from streamproc.study.checks import shown
+from streamproc.validation import shown
 
 Every = timedelta | Literal["month"]
 

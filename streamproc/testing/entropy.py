@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.entropy import Draw
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.noise import Draw
+from streamproc.privacy.types import IntArray, Period
+from streamproc.storage.entropy import SeededEntropy
 
 
 class SilentEntropy:

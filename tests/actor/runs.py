@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from streamproc.actor.stored import read_stored
+from streamproc.synthesizer.checkpoint import read_stored
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk
 from tests.world.stories import small_study

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from streamproc.actor.stored import read_stored
+from streamproc.synthesizer.checkpoint import read_stored
 from tests.actor.runs import begun, doomed, fed
 from tests.world.faults import Moment
 from tests.world.study_world import FreshEntropy

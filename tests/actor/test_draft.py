@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from streamproc.actor.draft import Draft, draft
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
-from streamproc.privacy.quantities import Period
-from streamproc.replay.study import tallies_of
-from streamproc.synth.contract import stated_contracts
-from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.columns import ColumnChunk, decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.ledger import PeriodRecord, decode_ledger, digest
-from streamproc.wire.topics import Topics
+from streamproc.privacy.types import Period
+from streamproc.protocol.columns import ColumnChunk, ContractRecord, decode_synthetic
+from streamproc.protocol.ledger import PeriodRecord, decode_ledger, digest
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import stated_contracts
+from streamproc.releases.synthesis import Synthesis
+from streamproc.replay.replay import tallies_of
+from streamproc.storage.entropy import SeededEntropy, SystemEntropy
+from streamproc.synthesizer.outbox import Draft, draft
 from tests.actor.runs import HISTORIES, STUDY
 
 TOPICS = Topics(STUDY.name)

@@ -8,16 +8,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.entropy import Entropy
-from streamproc.privacy.quantities import Period
-from streamproc.replay.study import Replayed, replay_study, tallies_of
-from streamproc.study import MISSING, CumulativeRelease, Histories, Study, WindowRelease
-from streamproc.synth.contract import WindowContract, stated_contracts
+from streamproc.privacy.noise import Entropy
+from streamproc.privacy.types import Period
+from streamproc.protocol.columns import ContractRecord, decode_synthetic
+from streamproc.protocol.reports import encode_report, home_partition
+from streamproc.releases.contract import WindowContract, stated_contracts
+from streamproc.replay.people import MISSING, Histories
+from streamproc.replay.replay import Replayed, replay_study, tallies_of
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from streamproc.wire.columns import decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.reports import encode_report, home_partition
 from tests.world.model import Model
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld

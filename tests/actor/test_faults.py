@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
-from streamproc.errors import Refused
-from streamproc.ports.log import Fenced, LogUnavailable, NotAllowed, OutcomeUnknown, Record
-from streamproc.ports.simulated import Faults
-from streamproc.ports.simulated.parts import SimulatedReader
-from streamproc.privacy.quantities import Period
-from streamproc.synth.step import Step
-from streamproc.synth.synthesis import Synthesis
+from streamproc.errors import Fenced, LogUnavailable, NotAllowed, OutcomeUnknown, Refused
+from streamproc.log.port import Record
+from streamproc.privacy.types import Period
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import Synthesis
+from streamproc.testing.simulated import Faults
+from streamproc.testing.simulated.parts import SimulatedReader
 from tests.actor.runs import HISTORIES, begun, fed
 from tests.world.faults import Moment, Moments, failing
 from tests.world.study_world import Diary, StudyWorld

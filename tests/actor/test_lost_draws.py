@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from streamproc.actor.restore import restored
-from streamproc.actor.stored import read_stored, settle, write_stored
-from streamproc.actor.tallies import TallyInbox
 from streamproc.errors import Refused
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.quantities import IntArray, Period
-from streamproc.synth.contract import Contract, CumulativeContract, stated_contracts
-from streamproc.synth.measured import split_fresh
-from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.chain import VerifiedLedger
+from streamproc.privacy.types import IntArray, Period
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.releases.contract import Contract, CumulativeContract, stated_contracts
+from streamproc.releases.measured import split_fresh
+from streamproc.releases.synthesis import Synthesis
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.synthesizer.checkpoint import read_stored, restored, settle, write_stored
+from streamproc.synthesizer.tally_reader import TallyInbox
 from tests.actor.runs import HISTORIES, STUDY, begun, doomed, fed
 from tests.world.faults import Moment
 from tests.world.study_world import FreshEntropy, StudyWorld

@@ -9,25 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.actor.draft import Draft, Outgoing, draft
-from streamproc.actor.memory import arrays_of, rebuilt, synthesis_of
-from streamproc.actor.restore import restored
-from streamproc.actor.stored import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
-from streamproc.actor.tallies import StudyTally
 from streamproc.errors import Refused
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.quantities import IntArray, Period
-from streamproc.replay.study import tallies_of
+from streamproc.privacy.types import IntArray, Period
+from streamproc.protocol.ledger import Intent, StudyRecord, digest
+from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
+from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import CumulativeContract, contract_to_dict
+from streamproc.releases.measured import split_fresh
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import State, Synthesis
+from streamproc.replay.replay import tallies_of
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
-from streamproc.synth.contract import CumulativeContract, contract_to_dict
-from streamproc.synth.measured import split_fresh
-from streamproc.synth.step import Step
-from streamproc.synth.synthesis import State, Synthesis
-from streamproc.wire.chain import VerifiedLedger, verify_chain
-from streamproc.wire.ledger import Intent, StudyRecord, digest
-from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
-from streamproc.wire.topics import Topics
+from streamproc.synthesizer.checkpoint import (
+    STATE_FILE,
+    Stored,
+    arrays_of,
+    on_disk,
+    read_stored,
+    rebuilt,
+    restored,
+    settle,
+    synthesis_of,
+    write_stored,
+)
+from streamproc.synthesizer.outbox import Draft, Outgoing, draft
+from streamproc.synthesizer.tally_reader import StudyTally
 from tests.synth.studies import contracts_of, histories_of, studies
 from tests.world.disk import MemoryDisk
 

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 import msgpack
 import pytest
 
-from streamproc.actor.stored import read_stored
-from streamproc.ports.log import Fenced, OutcomeUnknown
-from streamproc.ports.simulated.partition import Stored
+from streamproc.errors import Fenced, OutcomeUnknown
 from streamproc.study import Schedule, WindowRelease
+from streamproc.synthesizer.checkpoint import read_stored
+from streamproc.testing.simulated.partition import Stored
 from tests.actor.runs import HISTORIES, STUDY, fed
 from tests.world.faults import Crash, DoomedConnection, failing
 from tests.world.study_world import FreshEntropy, StudyWorld

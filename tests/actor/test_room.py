@@ -10,18 +10,18 @@ from itertools import product
 import numpy as np
 import pytest
 
-from streamproc.actor.draft import draft
-from streamproc.actor.room import FIXED_MEMORY, most_bytes, most_memory
-from streamproc.actor.stored import Stored, write_stored
 from streamproc.errors import NotEnoughMemory, Refused
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.entropy import Draw
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.noise import Draw
+from streamproc.privacy.types import Period
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import MAX_ROWS, contracts, stated_contracts
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.tally_state import Cohort
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
-from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import MAX_ROWS, contracts, stated_contracts
-from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.topics import Topics
+from streamproc.synthesizer.checkpoint import Stored, write_stored
+from streamproc.synthesizer.outbox import draft
+from streamproc.synthesizer.state_size import FIXED_MEMORY, most_bytes, most_memory
 from tests.actor.runs import begun, fed
 from tests.world.disk import MemoryDisk
 from tests.world.study_world import FreshEntropy
@@ -150,7 +150,7 @@ class NeverAsked(FreshEntropy):
 
 
 def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamproc.actor.synthesizer.most_memory", lambda _: 2**62, raising=False)
+    monkeypatch.setattr("streamproc.synthesizer.worker.most_memory", lambda _: 2**62, raising=False)
 
     async def run() -> None:
         world = await begun()

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from streamproc.privacy.quantities import Rho
-from streamproc.service.public import PublicStudy
-from streamproc.service.restoring import _rebuild
+from streamproc.client.public_reader import PublicStudy
+from streamproc.privacy.types import Rho
+from streamproc.releases.contract import stated_contracts
+from streamproc.service.restore import _rebuild
 from streamproc.study import Privacy
-from streamproc.synth.contract import stated_contracts
 from tests.actor.runs import HISTORIES, STUDY, doomed, fed
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from streamproc.actor.schedule import Scheduler
 from streamproc.errors import Refused
 from streamproc.study import Schedule
+from streamproc.synthesizer.scheduler import Scheduler
 from tests.actor.runs import STUDY
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import BEGINNING, in_virtual_time

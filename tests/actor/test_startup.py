@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from streamproc.actor.look import look
-from streamproc.actor.stored import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
 from streamproc.errors import Refused
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
-from streamproc.ports.log import TopicSettings
-from streamproc.privacy.quantities import Period
-from streamproc.wire.ledger import Intent
+from streamproc.log.port import TopicSettings
+from streamproc.privacy.types import Period
+from streamproc.protocol.ledger import Intent
+from streamproc.storage.entropy import SeededEntropy, SystemEntropy
+from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
+from streamproc.synthesizer.recovery import look
 from tests.actor.runs import STUDY, Past, begun, doomed, fed, two_periods
 from tests.world.disk import MemoryDisk
 from tests.world.study_world import StudyWorld

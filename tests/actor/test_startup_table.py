@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamproc.actor.startup import InLedger, Move, OnDisk, decide
 from streamproc.errors import Refused
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
+from streamproc.synthesizer.recovery import InLedger, Move, OnDisk, decide
 
 ZERO, ONE, TWO, THREE, OTHER = (name * 32 for name in (b"0", b"1", b"2", b"3", b"x"))
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgpack
 import pytest
 
-from streamproc.actor.stored import STATE_FILE, read_stored
 from streamproc.errors import Refused
-from streamproc.wire.state import seal
+from streamproc.protocol.state_file import seal
+from streamproc.synthesizer.checkpoint import STATE_FILE, read_stored
 from tests.fuzz.mutators import SEALED
 from tests.fuzz.seeds import left
 from tests.memory import memory_taken

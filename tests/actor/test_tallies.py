@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from streamproc.actor.tallies import TallyInbox
 from streamproc.errors import Refused
-from streamproc.ports.log import TopicSettings
-from streamproc.privacy.quantities import Period
+from streamproc.log.port import TopicSettings
+from streamproc.privacy.types import Period
+from streamproc.protocol.tallies import Tally
 from streamproc.study import CumulativeRelease, WindowRelease
-from streamproc.wire.tallies import Tally
+from streamproc.synthesizer.tally_reader import TallyInbox
 from tests.actor.runs import HISTORIES, begun
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld

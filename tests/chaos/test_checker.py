@@ -11,8 +11,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, Offset
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, Offset
 from tests.chaos.checker import checks, violations
 from tests.chaos.evidence import Evidence, Record
 from tests.chaos.mail import letters

@@ -21,4 +21,4 @@ def test_the_checker_and_all_that_brings_it_its_evidence_load_nothing_of_the_pro
 
 
 def test_what_loads_something_of_the_program_is_noticed() -> None:
-    assert "'streamproc.wire.topics'" in loaded_by("streamproc.wire.topics")
+    assert "'streamproc.protocol.topics'" in loaded_by("streamproc.protocol.topics")

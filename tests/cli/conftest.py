@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli import app
+from streamproc.cli import main as app
 from tests.bad_input import PANEL_STUDY
 
 PLANNED = """

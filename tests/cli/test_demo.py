@@ -18,16 +18,17 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli import app
-from streamproc.cli.commands import PEOPLE
-from streamproc.cli.demo_people import MONTHS, simulated_reports, study_text
-from streamproc.cli.demo_screen import Screen
-from streamproc.cli.demo_table import ASCII, Beside, Month, month_line
-from streamproc.cli.figures import INSECURE
+from streamproc.cli import main as app
+from streamproc.cli.declarations import PEOPLE
+from streamproc.cli.demo.month_table import ASCII, Beside, Month, month_line
+from streamproc.cli.demo.screen import Screen
+from streamproc.cli.demo.simulated_people import MONTHS, simulated_reports, study_text
+from streamproc.cli.formatting import INSECURE
 from streamproc.panel import Answer
-from streamproc.privacy.quantities import Period, Rho
-from streamproc.service.registering import NOT_CHECKED
-from streamproc.study import MISSING, parse_study
+from streamproc.privacy.types import Period, Rho
+from streamproc.replay.people import MISSING
+from streamproc.service.registration import NOT_CHECKED
+from streamproc.study import parse_study
 from tests.cli.conftest import Command
 
 SEED = 7

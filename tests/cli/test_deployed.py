@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli.deployed import run_until_told
+from streamproc.cli.deployment_options import run_until_told
 from streamproc.errors import BrokerUnavailable, Refused
 from streamproc.service.deployment import Deployment
 from tests.bad_input import PANEL_STUDY

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli.app import streamproc as group
-from streamproc.ports.environment import KNOWN
+from streamproc.cli.main import streamproc as group
+from streamproc.storage.environment import KNOWN
 from tests.cli.conftest import Command
 
 ROOT = Path(__file__).parents[2]

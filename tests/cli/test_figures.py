@@ -16,19 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streamproc.service.status_page
-from streamproc.cli import public as public_module
-from streamproc.cli.demo_people import study_text
-from streamproc.cli.demo_screen import Screen
-from streamproc.cli.figures import counted, delta_shown, epsilon_shown
-from streamproc.cli.plan_plot import _title
-from streamproc.cli.public import status_of
+import streamproc.status_page
+from streamproc.cli.commands import public as public_module
+from streamproc.cli.commands.public import status_of
+from streamproc.cli.demo.screen import Screen
+from streamproc.cli.demo.simulated_people import study_text
+from streamproc.cli.formatting import counted, delta_shown, epsilon_shown
+from streamproc.cli.plan.plan_plot import _title
 from streamproc.planning import plan_study
-from streamproc.privacy.quantities import Rho
+from streamproc.privacy.types import Rho
 from streamproc.study import parse_study
 from tests.cli.conftest import Command
 
-WORDS = Path(streamproc.service.status_page.__file__).parent / "static" / "words.js"
+WORDS = Path(streamproc.status_page.__file__).parent / "static" / "words.js"
 
 EPSILONS = [
     0,

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from streamproc.cli.commands import COMMANDS
+from streamproc.cli.declarations import COMMANDS
 
 SLOW = {"numpy", "rich", "aiohttp", "aiokafka", "opendp", "msgpack", "prometheus_client"}
 
 SHOW = """
 import sys
-from streamproc.cli.start import main
+from streamproc.__main__ import main
 try:
     main()
 finally:

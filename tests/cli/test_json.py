@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 from tests.cli.conftest import Command, Ended
 
 
@@ -28,6 +28,6 @@ def test_watch_while_it_waits(streamproc: Command, small_study: Path, monkeypatc
         for column in columns:
             yield column
 
-    monkeypatch.setattr("streamproc.cli.watch.subscribe", nothing_yet)
+    monkeypatch.setattr("streamproc.cli.commands.watch.subscribe", nothing_yet)
     assert streamproc("watch", small_study, "--json") == Ended(0, "", "")
     assert streamproc("watch", small_study).complaint == "embedded:small: waiting for period 2 of pairs; Ctrl-C ends\n"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.plan_table import _error_cells
+from streamproc.cli.plan.plan_tables import _error_cells
 from streamproc.planning import ExpectedError, QueryPlan
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 
 
 def test_the_output_starts_with_what_is_promised(plan: Any) -> None:

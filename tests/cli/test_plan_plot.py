@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli import plan as plan_module
+from streamproc.cli.declarations import plan as plan_module
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -43,7 +43,8 @@ def test_a_machine_without_matplotlib_is_told_how_to_get_it(plan: Any, monkeypat
 
 def test_a_plan_without_a_plot_does_not_load_matplotlib(plan_folder: Path) -> None:
     script = (
-        "import sys; from streamproc.cli.app import streamproc as s; s.main(['plan', 'study.toml'], standalone_mode=False); "
+        "import sys; from streamproc.cli.main import streamproc as s; "
+        "s.main(['plan', 'study.toml'], standalone_mode=False); "
         "sys.exit('matplotlib' in sys.modules)"
     )
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.clock import SystemClock
-from streamproc.ports.files import read_study
-from streamproc.ports.site_registry import SiteRegistry
+from streamproc.files.study_files import read_study
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.registering import NOT_CHECKED, _entry
-from streamproc.wire.site_registry import Entry
+from streamproc.protocol.registry_format import Entry
+from streamproc.service.registration import NOT_CHECKED, _entry
+from streamproc.storage.clock import SystemClock
+from streamproc.storage.site_registry import SiteRegistry
 from tests.cli.conftest import Command
 from tests.stream.programs import Programs
 
@@ -183,7 +183,7 @@ def test_a_replay_is_registered_before_any_noise_is_drawn(
         assert len(entries(registry)) == 1
         raise MemoryError
 
-    monkeypatch.setattr("streamproc.cli.replay.replay_study", fails)
+    monkeypatch.setattr("streamproc.cli.commands.replay.replay_study", fails)
     assert streamproc("replay", study, panel, "--out", tmp_path / "one").code == 1
     assert len(entries(registry)) == 1
 
@@ -262,7 +262,7 @@ def test_without_a_registry_the_line_comes_before_any_noise_is_drawn(
     def fails(*arguments: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("streamproc.cli.replay.replay_study", fails)
+    monkeypatch.setattr("streamproc.cli.commands.replay.replay_study", fails)
     ended = streamproc("replay", study, panel, "--out", tmp_path / "one")
     assert (ended.code, ended.complaint.splitlines()[0]) == (1, NOT_CHECKED)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.formatting import epsilon_shown, rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.registering import NOT_CHECKED
+from streamproc.service.registration import NOT_CHECKED
 from tests.cli.conftest import Command
 
 T, K, PEOPLE = 4, 2, 60

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli import serving
-from streamproc.ports.kafka import KafkaLog, KafkaSettings
-from streamproc.ports.kafka import log as kafka_log
-from streamproc.ports.kafka.questions import Questions
-from streamproc.ports.log import LogUnavailable
-from streamproc.service.logs import set_up_logs
+from streamproc.cli import role_server as serving
+from streamproc.errors import LogUnavailable
+from streamproc.log.kafka import KafkaLog, KafkaSettings
+from streamproc.log.kafka import log as kafka_log
+from streamproc.log.kafka.admin import Questions
+from streamproc.service.logging_setup import set_up_logs
 from tests.stream.programs import call
 from tests.stream.recipes import Recipe
 from tests.world.virtual_time import in_virtual_time

@@ -14,8 +14,8 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import LogUnavailable
+from streamproc.errors import LogUnavailable
+from streamproc.log.connect import connect
 from tests.containers.boxes import PATIENT, Box, Boxes
 from tests.containers.engine import KAFKA, make_images, missing_engine
 from tests.containers.studies import ContainedStudy

@@ -13,8 +13,8 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from streamproc.ports.files import read_study
-from streamproc.ports.kafka.settings import KNOWN, PREFIX, KafkaSettings
+from streamproc.files.study_files import read_study
+from streamproc.log.kafka.settings import KNOWN, PREFIX, KafkaSettings
 from tests.deploy.kustomized import SETS, Manifest, identity, kustomization, kustomized, manifests_in
 from tests.stream.programs import call
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.wire.rejects import Reason
+from streamproc.protocol.rejects import Reason
 from tests.deploy import dashboards
 from tests.deploy.prometheus import NEEDS_PROMETHEUS, Prometheus, configuration, rules
 from tests.stream.conftest import NewPlace

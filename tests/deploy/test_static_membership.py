@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.kafka.membership import HEARTBEAT
-from streamproc.ports.log import Membership
+from streamproc.log.connect import connect
+from streamproc.log.kafka.group import HEARTBEAT
+from streamproc.log.port import Membership
 from tests.broker import KafkaBroker
 from tests.log.test_membership import settled
 from tests.log.worlds import new_topic

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.file_system import LocalFileSystem
-from streamproc.ports.log import LogUnavailable, TopicSettings
+from streamproc.errors import LogUnavailable
+from streamproc.log.connect import connect
+from streamproc.log.port import TopicSettings
+from streamproc.storage.filesystem import LocalFileSystem
 
 
 @pytest.mark.parametrize("made", ["", "new", "new/log", "new/log/log.sqlite"])

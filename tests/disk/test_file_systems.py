@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from streamproc.ports.file_system import FileSystem, LocalFileSystem, Status
-from streamproc.ports.simulated import SimulatedMachine
+from streamproc.storage.filesystem import FileSystem, LocalFileSystem, Status
+from streamproc.testing.simulated import SimulatedMachine
 
 Begin = Callable[[], FileSystem]
 """A new process on the same machine."""

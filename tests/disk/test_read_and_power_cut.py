@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.simulated import SimulatedMachine
-from streamproc.ports.simulated.file_faults import CHANGES, FileFaults, Killed, Step
-from streamproc.ports.simulated.file_system import SimulatedFileSystem
+from streamproc.storage.state_folder import FolderDisk
+from streamproc.testing.simulated import SimulatedMachine
+from streamproc.testing.simulated.file_faults import CHANGES, FileFaults, Killed, Step
+from streamproc.testing.simulated.file_system import SimulatedFileSystem
 
 FOLDER = Path("study") / "state"
 SEEDS = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.wire.state import MAGIC, STATE_VERSION, seal, unseal
+from streamproc.protocol.state_file import MAGIC, STATE_VERSION, seal, unseal
 from tests.disk.conftest import Mount
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place, random_symbols

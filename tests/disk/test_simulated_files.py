@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.simulated import FileFaults, Killed, SimulatedFileSystem, SimulatedMachine
-from streamproc.ports.simulated.file_faults import Step
+from streamproc.storage.state_folder import FolderDisk
+from streamproc.testing.simulated import FileFaults, Killed, SimulatedFileSystem, SimulatedMachine
+from streamproc.testing.simulated.file_faults import Step
 
 STATE = Path("state")
 OLD, NEW = b"old " * 1000, b"new!" * 1500

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from experiments.report import Settings
 from experiments.trials import Symbols
-from streamproc.ports.entropy import SeededEntropy
+from streamproc.releases.contract import Contract
 from streamproc.replay import Replayed, replay_study
-from streamproc.replay.study import Tallies
+from streamproc.replay.replay import Tallies
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
-from streamproc.synth.contract import Contract
 
 Outcome = TypeVar("Outcome")
 

@@ -12,8 +12,8 @@ import pytest
 from experiments import constant, panels
 from experiments.report import Settings
 from experiments.trials import Trial
+from streamproc.releases.contract import WindowContract
 from streamproc.study import WindowRelease
-from streamproc.synth.contract import WindowContract
 
 
 def contract(measure: str = "contrast", people: int = 25_000) -> WindowContract:

@@ -9,23 +9,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from streamproc.errors import InvalidInput, Refused, StudyError
+from streamproc.files.csv import read_csv
+from streamproc.files.parquet import read_parquet, read_table
+from streamproc.files.release_files import load_panel
+from streamproc.files.study_files import read_panel, read_release, read_roster, read_study
+from streamproc.log.kafka.settings import KafkaSettings, Timeouts
 from streamproc.panel.frames import panel_from_arrow
 from streamproc.panel.metadata import metadata_from_text
-from streamproc.ports.files import read_panel, read_release, read_study
-from streamproc.ports.kafka.settings import KafkaSettings, Timeouts
-from streamproc.ports.panel_csv import read_csv
-from streamproc.ports.panel_files import load_panel
-from streamproc.ports.panel_parquet import read_parquet, read_table
-from streamproc.ports.roster import read_roster
-from streamproc.ports.secret_file import read_secret
-from streamproc.ports.site_registry import SiteRegistry
-from streamproc.service.listeners import Address
-from streamproc.service.operator_token import TOKEN_FILE, read_token
+from streamproc.protocol.registry_format import DamagedRegistry, compose, parse_registry
+from streamproc.releases.contract import contract_from_dict
+from streamproc.service.http_server import TOKEN_FILE, Address, read_token
+from streamproc.storage.secret_files import read_secret
+from streamproc.storage.site_registry import SiteRegistry
 from streamproc.study import parse_study
-from streamproc.study.broker import Broker
 from streamproc.study.schedule import span_of
-from streamproc.synth.contract import contract_from_dict
-from streamproc.wire.site_registry import DamagedRegistry, compose, parse_registry
+from streamproc.study.study import Broker
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgpack
 
-from streamproc.wire.state import seal
+from streamproc.protocol.state_file import seal
 from tests.fuzz.trees import ODD, Node, Pairs, Raw, changed, changed_bytes, parsed, written
 
 Mutator: TypeAlias = Callable[[bytes, Random], bytes]

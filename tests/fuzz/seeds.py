@@ -12,20 +12,19 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streamproc.files.parquet import write_table
+from streamproc.files.release_files import save_panel
 from streamproc.panel import Panel
 from streamproc.panel.metadata import metadata_text
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.ports.panel_files import save_panel
-from streamproc.ports.panel_parquet import write_table
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.quantities import Rho
-from streamproc.replay.study import replay_study, tallies_of
+from streamproc.privacy.types import Rho
+from streamproc.protocol.columns import ContractRecord, decode_synthetic
+from streamproc.protocol.registry_format import Entry, digest_people, encode_entry, encode_header
+from streamproc.protocol.reports import ReportBatch, encode_report
+from streamproc.releases.contract import stated_contracts
+from streamproc.replay.replay import replay_study, tallies_of
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
-from streamproc.synth.contract import stated_contracts
-from streamproc.wire.columns import decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.reports import ReportBatch, encode_report
-from streamproc.wire.site_registry import Entry, digest_people, encode_entry, encode_header
 from tests.fuzz.mutators import framed
 from tests.wire.examples import EXAMPLES
 from tests.world.stories import small_study

@@ -14,10 +14,10 @@ from functools import cache
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web import Application, RequestHandler
 
-from streamproc.service.listeners import Address, Listener, operator_listener
+from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
-from streamproc.service.status_page import StatusPage
-from streamproc.service.status_page.live import BEAT
+from streamproc.status_page import StatusPage
+from streamproc.status_page.sse import BEAT
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld, at_random
 from tests.world.virtual_time import VirtualLoop

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from streamproc.actor.stored import STATE_FILE, on_disk, read_stored
-from streamproc.errors import Refused
-from streamproc.gather.gatherer import Gatherer, Ports
-from streamproc.gather.gathering import Gathering
-from streamproc.gather.place import Place
-from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
-from streamproc.wire import Malformed
-from streamproc.wire.state import pack_arrays, unpack_arrays, unseal
+from streamproc.errors import Malformed, Refused
+from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.worker import Gatherer, Ports
+from streamproc.protocol.state_file import pack_arrays, unpack_arrays, unseal
+from streamproc.synthesizer.checkpoint import STATE_FILE, on_disk, read_stored
+from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.world.disk import MemoryDisk

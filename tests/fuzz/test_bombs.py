@@ -10,14 +10,13 @@ import msgpack
 import numpy as np
 import pytest
 
-from streamproc.gather.gathering import Gathering
-from streamproc.gather.place import Place
-from streamproc.privacy.quantities import Period
+from streamproc.gatherer.logic import Gathering, Place
+from streamproc.privacy.types import Period
+from streamproc.protocol.codec import MAX_RECORD
+from streamproc.protocol.control import Cut
+from streamproc.protocol.reports import MAX_ID, decode_any, encode_batches, encode_report
+from streamproc.protocol.state_file import seal
 from streamproc.study import Population, WindowRelease
-from streamproc.wire.control import Cut
-from streamproc.wire.message import MAX_RECORD
-from streamproc.wire.reports import MAX_ID, decode_any, encode_batches, encode_report
-from streamproc.wire.state import seal
 from tests.fuzz import seeds
 from tests.fuzz.mutators import SEALED, framed
 from tests.fuzz.targets import TARGETS

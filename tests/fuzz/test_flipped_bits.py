@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from streamproc.errors import InvalidInput
-from streamproc.ports.files import read_panel
+from streamproc.files.study_files import read_panel
 from tests.world.stories import small_study
 
 STUDY = small_study(alphabet=("0", "1"), rho=1.0)

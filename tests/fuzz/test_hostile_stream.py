@@ -7,11 +7,11 @@ from random import Random
 
 import msgpack
 
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
+from streamproc.protocol.ledger import StudyRecord
+from streamproc.protocol.rejects import Reason
+from streamproc.protocol.reports import encode_report
 from streamproc.study.fingerprint import public_values
-from streamproc.wire.ledger import StudyRecord
-from streamproc.wire.rejects import Reason
-from streamproc.wire.reports import encode_report
 from tests.fuzz import mutators, seeds
 from tests.world.model import Model, rejected_reports
 from tests.world.stories import small_study

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from aiohttp import web
 
-from streamproc.service.status_page import documents
+from streamproc.status_page import views as documents
 from tests.fuzz.request_mutator import ASKED, ODD
 from tests.fuzz.site import TOKEN, Site, operator_site, public_site
 from tests.fuzz.targets import TARGETS

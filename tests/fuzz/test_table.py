@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import streamproc
-from streamproc.wire import Malformed
+from streamproc.errors import Malformed
 from tests.fuzz.tally import Seen
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import Bound, BytesInTow, Target, TooMuchMemory, tried
@@ -22,22 +22,22 @@ from tests.fuzz.trial import Bound, BytesInTow, Target, TooMuchMemory, tried
 TAKES_BYTES = re.compile(r"(decode|parse|read|load|unpack|unseal|split_reports|verify_chain|home_partition|murmur2)|.*from_(text|dict|arrow|pandas)")  # fmt: skip  # noqa: E501
 
 ELSEWHERE = {
-    "streamproc.cli.public.read_public": "follows topics, whose records go to the decoders",
+    "streamproc.cli.commands.public.read_public": "follows topics, whose records go to the decoders",
     "streamproc.panel.frames.panel_from_pandas": "a frame that the caller made, not bytes",
     "streamproc.panel.panel.Panel.from_arrow": "is panel_from_arrow",
     "streamproc.panel.panel.Panel.from_pandas": "is panel_from_pandas",
-    "streamproc.ports.embedded.store.read": "rows of our own SQLite file; their values go to the decoders",
-    "streamproc.ports.files.reading": "opens a file",
-    "streamproc.ports.kafka.looks.read_look": "an answer that aiokafka has decoded",
-    "streamproc.ports.kafka.requests.Uuid.decode": "a part of a protocol that aiokafka speaks",
-    "streamproc.service.status_page.answers.Asset": "a file of ours",
-    "streamproc.service.status_page.public_topics.PublicTopics": "topics named by us",
-    "streamproc.service.status_page.questions.quoted": "a symbol of the study",
-    "streamproc.service.status_page.reading.Reading": "columns, by the names of the study's releases",
+    "streamproc.log.embedded.sql.read": "rows of our own SQLite file; their values go to the decoders",
+    "streamproc.files.study_files.reading": "opens a file",
+    "streamproc.log.kafka.admin.read_look": "an answer that aiokafka has decoded",
+    "streamproc.log.kafka.protocol.Uuid.decode": "a part of a protocol that aiokafka speaks",
+    "streamproc.status_page.responses.Asset": "a file of ours",
+    "streamproc.status_page.public_topics.PublicTopics": "topics named by us",
+    "streamproc.panel.question.quoted": "a symbol of the study",
+    "streamproc.status_page.follower.Reading": "columns, by the names of the study's releases",
 }
 """What is found that needs no target of its own, and why."""
 
-STRANGERS = "streamproc.service.status_page"
+STRANGERS = "streamproc.status_page"
 """Where texts come from whoever asks, and from nobody else."""
 
 

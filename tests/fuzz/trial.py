@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamproc.wire import Malformed
+from streamproc.errors import Malformed
 from tests.fuzz.mutators import Mutator
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from streamproc.panel.question import question
 from streamproc.service.connections import Connections
-from streamproc.service.listeners import Listener
-from streamproc.service.operator_token import demand
-from streamproc.service.sending import stream_response
-from streamproc.service.status_page import StatusPage, answers, documents, downloads
-from streamproc.service.status_page.crowds import Kept, Shared
-from streamproc.service.status_page.live import LiveStreams
-from streamproc.service.status_page.questions import question
+from streamproc.service.http_server import Listener, demand
+from streamproc.service.load_control import Kept, Shared
+from streamproc.service.response_streaming import stream_response
+from streamproc.status_page import StatusPage, downloads
+from streamproc.status_page import responses as answers
+from streamproc.status_page import views as documents
+from streamproc.status_page.sse import LiveStreams
 from streamproc.study import bin_labels
 from tests.fuzz.request_mutator import of_request
 from tests.fuzz.site import TOKEN, Site, operator_site, public_site

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from streamproc.errors import VerificationFailed
-from streamproc.gather.gathering import Gathering
-from streamproc.gather.lookup import Lookup
-from streamproc.gather.place import Place
-from streamproc.privacy.quantities import Period
-from streamproc.wire import Malformed, message, packing
-from streamproc.wire.chain import LedgerWalker, verify_chain
-from streamproc.wire.columns import ColumnAssembler, ColumnChunk, decode_synthetic
-from streamproc.wire.contracts import ContractRecord, decode_contract
-from streamproc.wire.control import Cut, decode_control
-from streamproc.wire.cuts import CutSequence
-from streamproc.wire.ledger import decode_ledger
-from streamproc.wire.measurements import decode_measurement
-from streamproc.wire.partitioner import home_partition, home_partitions, murmur2
-from streamproc.wire.rejects import decode_reject
-from streamproc.wire.report_parts import split_reports, tail_of
-from streamproc.wire.reports import MAX_ID, ReportBatch, decode_any, decode_report
-from streamproc.wire.spans import Spans
-from streamproc.wire.tallies import Tally, decode_tally
-from streamproc.wire.tally_assembler import TallyAssembler
+from streamproc.errors import Malformed, VerificationFailed
+from streamproc.gatherer.byte_hash_table import Lookup
+from streamproc.gatherer.logic import Gathering, Place
+from streamproc.panel import column_packing as packing
+from streamproc.privacy.types import Period
+from streamproc.protocol import codec as message
+from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, decode_contract, decode_synthetic
+from streamproc.protocol.control import Cut, CutSequence, decode_control
+from streamproc.protocol.ledger import decode_ledger, decode_measurement
+from streamproc.protocol.ledger_verifier import LedgerWalker, verify_chain
+from streamproc.protocol.partitioner import home_partition, home_partitions, murmur2
+from streamproc.protocol.rejects import decode_reject
+from streamproc.protocol.report_fast_path import split_reports, tail_of
+from streamproc.protocol.reports import MAX_ID, ReportBatch, decode_any, decode_report
+from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.world.model import Closed, Model, rejected_reports
@@ -63,7 +59,7 @@ def _report_parts(data: bytes) -> None:
             # Nobody is known by an id that is no UTF-8, so the whole record is decoded, and rejected.
             with suppress(UnicodeDecodeError):
                 assert decode_any(value) == (individual.decode(), *TAILS[tail])
-    lookup = Lookup()
+    lookup = Lookup(bytes(32))
     lookup.put(ids, ids.lengths)
     found = lookup.find(ids)
     assert all(found[place] in (-1, ids.lengths[place]) for place in range(len(values)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.wire.state import pack_arrays, seal
+from streamproc.protocol.state_file import pack_arrays, seal
 from tests.fuzz.mutators import SEALED
 from tests.fuzz.seeds import left
 from tests.fuzz.targets import TARGETS

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import streamproc.gather.gatherer as gatherer
-import streamproc.gather.gathering as gathering
-from streamproc.gather.reject_writer import RejectWriter
-from streamproc.ports.log import Offset, OutcomeUnknown
-from streamproc.ports.topic_setup import wanted_settings
+import streamproc.gatherer.logic as gathering
+import streamproc.gatherer.worker as gatherer
+from streamproc.errors import OutcomeUnknown
+from streamproc.gatherer.reject_writer import RejectWriter
+from streamproc.log.port import Offset
+from streamproc.log.topic_setup import wanted_settings
+from streamproc.protocol.control import Key
+from streamproc.protocol.ledger import StudyRecord
+from streamproc.protocol.rejects import Reason, Reject
+from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.study import Population, Study, WindowRelease
 from streamproc.study.fingerprint import public_values
-from streamproc.wire.control import Key
-from streamproc.wire.ledger import StudyRecord
-from streamproc.wire.rejects import Reason, Reject
-from streamproc.wire.reports import ReportBatch, encode_report
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
 from tests.world.model import Model, rejected_reports

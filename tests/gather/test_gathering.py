@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from streamproc.gather.gathering import Gathering
-from streamproc.gather.place import Place
-from streamproc.gather.rejected import RejectCollector
-from streamproc.privacy.quantities import Period
+from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.reject_collector import RejectCollector
+from streamproc.privacy.types import Period
+from streamproc.protocol.control import Cut
+from streamproc.protocol.rejects import Reason, Reject
+from streamproc.protocol.reports import ReportBatch, encode_report, home_partition
+from streamproc.protocol.state_file import pack_arrays, unpack_arrays
+from streamproc.protocol.tallies import Tally
 from streamproc.study import Missing, Population, WindowRelease
-from streamproc.wire.control import Cut
-from streamproc.wire.rejects import Reason, Reject
-from streamproc.wire.reports import ReportBatch, encode_report, home_partition
-from streamproc.wire.state import pack_arrays, unpack_arrays
-from streamproc.wire.tallies import Tally
 from tests.world.model import Closed, Model, rejected_reports
 from tests.world.stories import ALPHABET, IDS, Line, Story, crowded_story, small_study, stories
 
@@ -311,7 +310,7 @@ def test_a_report_that_seems_too_early_waits_until_a_cut_beyond_it_is_known() ->
 
 
 def test_too_many_reports_that_wait_for_a_cut_pause_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamproc.gather.gathering.MAX_UNDECIDED", 100)
+    monkeypatch.setattr("streamproc.gatherer.logic.MAX_UNDECIDED", 100)
     partition = Partition(Population(initial="a", ahead=1))
     partition.say(("p", 1, "a"), *[("p", 3, "c")] * 100)
     before = partition.gathering.paused
@@ -406,7 +405,7 @@ def test_a_reject_does_not_go_through_all_open_batches(monkeypatch: pytest.Monke
     for offset in range(1_000):
         collector.expect(offset, 3)
     with monkeypatch.context() as patched:
-        patched.setattr("streamproc.gather.rejected.np.bincount", None)
+        patched.setattr("streamproc.gatherer.reject_collector.np.bincount", None)
         collector.reject(np.array([7, 7, 8]), Reason.LATE)
         collector.count(np.array([8, 9, 7]))
     collector.reject(np.repeat(np.arange(1_000), 2)[18:], Reason.DUPLICATE)

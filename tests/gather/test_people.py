@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.gather.people import People
-from streamproc.wire.spans import Spans
+from streamproc.gatherer.member_index import People
+from streamproc.protocol.byte_strings import Spans
 
 KEY = b"k" * 32
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.ports.log import TopicSettings
+from streamproc.log.port import TopicSettings
+from streamproc.protocol.control import Key
+from streamproc.protocol.ledger import StudyRecord
+from streamproc.protocol.state_file import pack_arrays, seal
 from streamproc.study.fingerprint import public_values
-from streamproc.wire.control import Key
-from streamproc.wire.ledger import StudyRecord
-from streamproc.wire.state import pack_arrays, seal
 from tests.gather.test_gatherer import FILE, STUDY, begun, check_against_model, say
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.gather import kept
-from streamproc.gather.kept import NOTHING
-from streamproc.gather.reports import FirstReports, LastReports
-from streamproc.privacy.quantities import IntArray
+from streamproc.gatherer import report_buffer as kept
+from streamproc.gatherer.report_buffer import NOTHING, FirstReports, LastReports
+from streamproc.privacy.types import IntArray
 
 Rule = type[FirstReports] | type[LastReports]
 Report = tuple[int, int, int]

@@ -8,16 +8,15 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from streamproc.gather.gathering import Gathering
-from streamproc.gather.people import People
-from streamproc.gather.place import Place
-from streamproc.privacy.quantities import Period
+from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.member_index import People
+from streamproc.privacy.types import Period
+from streamproc.protocol.control import Cut
+from streamproc.protocol.rejects import Reason
+from streamproc.protocol.reports import ReportBatch, encode_batches, encode_report
+from streamproc.protocol.state_file import pack_arrays, unpack_arrays
+from streamproc.releases.tally_state import Cohort
 from streamproc.study import CumulativeRelease, Population, WindowRelease
-from streamproc.synth.cohort import Cohort
-from streamproc.wire.control import Cut
-from streamproc.wire.rejects import Reason
-from streamproc.wire.reports import ReportBatch, encode_batches, encode_report
-from streamproc.wire.state import pack_arrays, unpack_arrays
 from tests.world.stories import Line, small_study
 
 PEOPLE = 100_000
@@ -41,7 +40,7 @@ def arrays_in(thing: object) -> Iterator[np.ndarray]:
     elif isinstance(thing, list | tuple):
         for value in thing:
             yield from arrays_in(value)
-    elif type(thing).__module__.startswith(("streamproc.gather", "streamproc.synth")) and not isinstance(thing, People):
+    elif type(thing).__module__.startswith(("streamproc.gatherer", "streamproc.releases")) and not isinstance(thing, People):
         yield from arrays_in(vars(thing))
 
 

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from streamproc.ports.files import read_study
-from streamproc.ports.topic_setup import wanted_settings
+from streamproc.files.study_files import read_study
+from streamproc.log.topic_setup import wanted_settings
 from tests.stream.places import Place
 from tests.stream.programs import Programs
 from tests.stream.recipes import Recipe

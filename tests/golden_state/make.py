@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from streamproc.wire.state import STATE_VERSION, unpack_arrays, unseal
+from streamproc.protocol.state_file import STATE_VERSION, unpack_arrays, unseal
 from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, save
 from tests.stream.mail import Correspondence, post
 from tests.stream.places import Place, individual

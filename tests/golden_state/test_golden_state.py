@@ -9,15 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamproc.actor.stored import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
-from streamproc.gather.gatherer import Gatherer, Ports
-from streamproc.gather.place import Place as GatheringPlace
-from streamproc.ports.clock import SystemClock
-from streamproc.ports.files import read_study
-from streamproc.ports.roster import read_roster
-from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
-from streamproc.wire.control import Key, decode_control
-from streamproc.wire.state import STATE_VERSION
+from streamproc.files.study_files import read_roster, read_study
+from streamproc.gatherer.logic import Place as GatheringPlace
+from streamproc.gatherer.worker import Gatherer, Ports
+from streamproc.protocol.control import Key, decode_control
+from streamproc.protocol.state_file import STATE_VERSION
+from streamproc.storage.clock import SystemClock
+from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
+from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 from tests.forged import rechained
 from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, released, set_up, versions
 from tests.stream.places import Place

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.log import Log
+from streamproc.log.port import Log
 from tests.broker import KafkaBroker
 from tests.log.worlds import EmbeddedWorld, KafkaWorld, SimulatedWorld, World
 

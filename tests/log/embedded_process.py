@@ -8,8 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
-from streamproc.ports.embedded import EmbeddedLog
-from streamproc.ports.log import LogError
+from streamproc.errors import LogError
+from streamproc.log.embedded import EmbeddedLog
 
 
 def say(*words: object) -> None:

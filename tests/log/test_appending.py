@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from streamproc.ports.log import MAX_RECORD_BYTES, Log, Offset, RecordTooLarge
+from streamproc.errors import RecordTooLarge
+from streamproc.log.port import MAX_RECORD_BYTES, Log, Offset
 from tests.log.worlds import World, new_topic, read_all, read_to
 
 

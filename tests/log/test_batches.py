@@ -7,9 +7,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.ports.connect import connect
-from streamproc.ports.kafka.batches import ReadableRecords
-from streamproc.ports.log import Offset, TopicSettings
+from streamproc.log.connect import connect
+from streamproc.log.kafka.aiokafka_patches import ReadableRecords
+from streamproc.log.port import Offset, TopicSettings
 from tests.broker import KafkaBroker
 from tests.log.raw_batches import GZIP, batch_of, overlong, produce, with_strange_header
 from tests.log.worlds import new_topic, read_all, read_to, values

@@ -12,9 +12,9 @@ from typing import BinaryIO
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.file_system import LocalFileSystem
-from streamproc.ports.simulated import SimulatedMachine
+from streamproc.storage.filesystem import LocalFileSystem
+from streamproc.storage.state_folder import FolderDisk
+from streamproc.testing.simulated import SimulatedMachine
 
 
 def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:

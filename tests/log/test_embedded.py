@@ -15,10 +15,10 @@ from threading import Event, Timer
 
 import pytest
 
-from streamproc.errors import InvalidInput
-from streamproc.ports.embedded import EmbeddedLog
-from streamproc.ports.locks import FileLock, is_held
-from streamproc.ports.log import LogUnavailable, NoSuchTopic, Offset, TopicSettings
+from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic
+from streamproc.log.embedded import EmbeddedLog
+from streamproc.log.port import Offset, TopicSettings
+from streamproc.storage.filesystem import FileLock, is_held
 from tests.log.worlds import new_topic, read_all
 
 ROOT = Path(__file__).parent.parent.parent

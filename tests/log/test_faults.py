@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamproc.ports.log import Fenced, LogUnavailable, Offset, OutcomeUnknown, TopicSettings
-from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.errors import Fenced, LogUnavailable, OutcomeUnknown
+from streamproc.log.port import Offset, TopicSettings
+from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 from tests.log.worlds import values
 from tests.world.virtual_time import in_virtual_time
 

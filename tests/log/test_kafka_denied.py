@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, LogUnavailable, NotAllowed, Offset, TopicSettings
+from streamproc.errors import LogUnavailable, NotAllowed
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, Offset, TopicSettings
 from tests.broker import KafkaBroker
 from tests.log.worlds import new_topic
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from streamproc.ports.kafka.knock import knock
-from streamproc.ports.kafka.settings import KafkaSettings
-from streamproc.ports.log import LogUnavailable, NotAllowed
+from streamproc.errors import LogUnavailable, NotAllowed
+from streamproc.log.kafka.auth_probe import knock
+from streamproc.log.kafka.settings import KafkaSettings
 
 TLS = {"STREAMPROC_KAFKA_SECURITY": "SSL"}
 ALERT = bytes.fromhex("15030300020228")

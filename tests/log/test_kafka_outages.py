@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Fenced, Log, LogUnavailable, Offset, OutcomeUnknown, Reader, Transactor
+from streamproc.errors import Fenced, LogUnavailable, OutcomeUnknown
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, Offset, Reader, Transactor
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.log.worlds import new_topic, read_all, values

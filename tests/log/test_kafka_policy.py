@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from streamproc.errors import InvalidInput
-from streamproc.ports.kafka.topics import Topics
-from streamproc.ports.log import LogUnavailable, NotAllowed, PolicyViolated, TopicSettings
-from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
-from streamproc.ports.topic_setup import set_up_topics
-from streamproc.wire.topics import Role
+from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, PolicyViolated
+from streamproc.log.kafka.admin import Topics
+from streamproc.log.port import TopicSettings
+from streamproc.log.topic_setup import set_up_topics
+from streamproc.protocol.topics import Role
+from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.broker.jars import kafka_jars

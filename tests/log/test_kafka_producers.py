@@ -9,8 +9,8 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from streamproc.ports.kafka.producers import new_producer, stop_producer
-from streamproc.ports.kafka.settings import KafkaSettings
+from streamproc.log.kafka.producer import new_producer, stop_producer
+from streamproc.log.kafka.settings import KafkaSettings
 
 
 @pytest.mark.parametrize("repeated", [False, True])

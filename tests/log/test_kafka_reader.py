@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from aiokafka.errors import OffsetOutOfRangeError
 
-from streamproc.ports.connect import connect
-from streamproc.ports.kafka.reader import KafkaReader
-from streamproc.ports.log import LogUnavailable, Offset
+from streamproc.errors import LogUnavailable
+from streamproc.log.connect import connect
+from streamproc.log.kafka.consumer import KafkaReader
+from streamproc.log.port import Offset
 from tests.broker import KafkaBroker
 from tests.log.worlds import new_topic, values
 

@@ -11,10 +11,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.client import AIOKafkaClient
 
-from streamproc.ports.kafka import KafkaLog, KafkaSettings
-from streamproc.ports.kafka.questions import Questions
-from streamproc.ports.kafka.ready import NotReady, wait_for_ready
-from streamproc.ports.log import LogUnavailable
+from streamproc.errors import LogUnavailable
+from streamproc.log.kafka import KafkaLog, KafkaSettings
+from streamproc.log.kafka.admin import Questions
+from streamproc.log.kafka.aiokafka_patches import NotReady, wait_for_ready
 from tests.broker import KafkaBroker
 
 SERVERS = ("127.0.0.1:1",)

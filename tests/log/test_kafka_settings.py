@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import InvalidInput
-from streamproc.ports.kafka.settings import KafkaSettings, Timeouts
+from streamproc.log.kafka.settings import KafkaSettings, Timeouts
 
 SERVERS = ("localhost:9092", "other:9093")
 
@@ -95,7 +95,7 @@ def test_a_password_in_the_clear_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str, warned: bool
 ) -> None:
     said = list[str]()
-    monkeypatch.setattr("streamproc.ports.kafka.settings.warn_once", said.append)
+    monkeypatch.setattr("streamproc.log.kafka.settings.warn_once", said.append)
 
     parse(tmp_path, SECURITY="SASL_PLAINTEXT", MECHANISM=mechanism, USER="ann", PASSWORD_FILE="TMP/password")
 
@@ -107,7 +107,7 @@ def test_a_password_file_that_everybody_can_read_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, warned: bool
 ) -> None:
     said = list[str]()
-    monkeypatch.setattr("streamproc.ports.secret_file.warn_once", said.append)
+    monkeypatch.setattr("streamproc.storage.secret_files.warn_once", said.append)
     (tmp_path / "password").touch()
     (tmp_path / "password").chmod(mode)
 

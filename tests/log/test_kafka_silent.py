@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, Offset
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, Offset
 from tests.broker import KafkaBroker
 from tests.log.worlds import new_topic
 

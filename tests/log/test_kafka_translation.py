@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-import streamproc.ports.kafka  # noqa: F401  which says what is left out
+import streamproc.log.kafka  # noqa: F401  which says what is left out
 
 
 async def test_the_loop_does_not_complain_of_writing_to_a_lost_connection(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.locks import FileLock, is_held
+from streamproc.storage.filesystem import FileLock, is_held
 
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from streamproc.ports.log import Log, Membership
+from streamproc.log.port import Log, Membership
 from tests.log.worlds import World, new_topic
 
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from streamproc.ports.log import Log, NoSuchTopic, Offset, OffsetLost, TopicSettings
+from streamproc.errors import NoSuchTopic, OffsetLost
+from streamproc.log.port import Log, Offset, TopicSettings
 from tests.log.worlds import World, new_topic, read_all, read_to, values
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamproc.ports.log import Log, NoSuchTopic, Offset, TopicSettings
+from streamproc.errors import NoSuchTopic
+from streamproc.log.port import Log, Offset, TopicSettings
 from tests.log.worlds import World, new_topic, read_all
 
 

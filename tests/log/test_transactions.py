@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from streamproc.ports.log import Fenced, Log, NoSuchTopic, Offset, OutcomeUnknown, Transactor
+from streamproc.errors import Fenced, NoSuchTopic, OutcomeUnknown
+from streamproc.log.port import Log, Offset, Transactor
 from tests.log.worlds import World, new_topic, read_all, read_to, values
 
 

@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, Offset, Reader, Record, TopicSettings
-from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, Offset, Reader, Record, TopicSettings
+from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 
 
 class World(Protocol):
@@ -45,7 +45,7 @@ class EmbeddedWorld:
         return await self._stack.enter_async_context(connect(f"embedded:{self.folder}"))
 
     async def trim(self, topic: str, partition: int, before: int) -> None:
-        from streamproc.ports.embedded import EmbeddedLog
+        from streamproc.log.embedded import EmbeddedLog
 
         log = await self._stack.enter_async_context(EmbeddedLog(self.folder))
         await log.trim(topic, partition, Offset(before))

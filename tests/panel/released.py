@@ -10,15 +10,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from streamproc.panel import AtLeast, Panel, Query, exactly
-from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure
+from streamproc.releases.contract import WindowContract, contract_to_dict, stated_contracts
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.tally_state import Cohort
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
-from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import WindowContract, contract_to_dict, stated_contracts
-from streamproc.synth.synthesis import Synthesis
 
 ALPHABETS = [("0", "1"), ("A", "B", "C"), ("in work", "out, of work", 'in "school"', "ällt", "nan")]
 

@@ -14,7 +14,7 @@ from streamproc.panel.accuracy import noise_variance, quantile, ratchet_halfwidt
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
 from tests.synth.promises import promised_covariance, promised_variance, rounding_covariance
 from tests.synth.studies import ALLOCATIONS, COUNTERS, MEASURES

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from streamproc.panel import AtLeast, Panel, exactly
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.entropy import Entropy
+from streamproc.privacy.noise import Entropy
 from streamproc.privacy.window import Measure
+from streamproc.releases.contract import WindowContract, contracts
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.tally_state import Cohort
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, WindowRelease
-from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import WindowContract, contracts
-from streamproc.synth.synthesis import Synthesis
 from streamproc.testing import SilentEntropy
 from tests.world.stories import small_study
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 
 from streamproc.errors import InvalidInput
+from streamproc.files.release_files import load_panel, save_panel
 from streamproc.panel import AtLeast, Panel
-from streamproc.ports.panel_files import load_panel, save_panel
 from tests.panel.released import assert_same, assert_same_columns, panels
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamproc.panel.packing import bits_for, column_digest, pack_symbols
+from streamproc.panel.column_packing import bits_for, column_digest, pack_symbols
 
 
 @pytest.mark.parametrize(("symbols", "bits"), [(2, 1), (3, 2), (4, 2), (5, 4), (16, 4), (17, 8), (64, 8)])

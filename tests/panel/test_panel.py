@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, Query, count_of, exactly, in_a_row
 from streamproc.panel.accuracy import quantile, ratchet_halfwidth
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.quantities import FloatArray, Period
+from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
+from streamproc.releases.contract import CumulativeContract, WindowContract, stated_contracts
+from streamproc.releases.cumulative import estimates
 from streamproc.replay import replay_study, tallies_of
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from streamproc.synth.contract import CumulativeContract, WindowContract, stated_contracts
-from streamproc.synth.cumulative import estimates
 from streamproc.testing import SilentEntropy
 from tests.synth.chances import assert_share_at_least, assert_share_is
 from tests.synth.studies import (

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
+from streamproc.releases.contract import stated_contracts
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import Synthesis
 from streamproc.replay import replay_study, tallies_of
-from streamproc.study import MISSING, CumulativeRelease, Histories, Study, WindowRelease
-from streamproc.synth.contract import stated_contracts
-from streamproc.synth.step import Step
-from streamproc.synth.synthesis import Synthesis
+from streamproc.replay.people import MISSING, Histories
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
 from tests.synth.studies import contracts_of, histories_of, sticky_panel, studies, study_of
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 
 from streamproc.errors import PanelFileError
+from streamproc.files.release_files import load_panel, save_panel
 from streamproc.panel import Panel
-from streamproc.ports.panel_files import load_panel, save_panel
 from tests.panel.released import assert_same, assert_same_columns, forged, panels
 
 

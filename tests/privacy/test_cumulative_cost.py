@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from streamproc.ports.entropy import gaussian_cost
 from streamproc.privacy import cumulative
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName, counter
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
-from streamproc.privacy.exact import float_up, sqrt_up
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.directed_rounding import float_up, sqrt_up
+from streamproc.privacy.types import Period
+from streamproc.storage.entropy import gaussian_cost
 from tests.privacy.by_definition import counter_rows
 
 COUNTERS: tuple[CounterName, ...] = get_args(CounterName)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.privacy.exact import float_down, float_up, sqrt_up
+from streamproc.privacy.directed_rounding import float_down, float_up, sqrt_up
 
 ordinary = st.fractions(min_value=-(10**12), max_value=10**12)
 floats = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300).map(Fraction)

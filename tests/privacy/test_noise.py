@@ -17,16 +17,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from streamproc.ports import entropy as port
-from streamproc.ports.entropy import (
-    MAX_MAGNITUDE,
-    SeededEntropy,
-    SystemEntropy,
-    discrete_gaussian,
-    gaussian_cost,
-)
-from streamproc.privacy.entropy import Entropy
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.noise import Entropy
+from streamproc.privacy.types import Period
+from streamproc.storage import entropy as port
+from streamproc.storage.entropy import MAX_MAGNITUDE, SeededEntropy, SystemEntropy, discrete_gaussian, gaussian_cost
 from streamproc.testing import SilentEntropy
 
 FALSE_ALARM = 1e-6
@@ -216,9 +210,9 @@ def test_no_command_can_reach_the_source_without_noise() -> None:
 
 
 def test_opendp_is_loaded_in_the_processes_that_draw_and_nowhere_else() -> None:
-    assert not loaded_after("import streamproc.cli.app")
+    assert not loaded_after("import streamproc.cli.main")
     assert not loaded_after(
-        "import numpy as np\nfrom streamproc.ports.entropy import SystemEntropy\n"
+        "import numpy as np\nfrom streamproc.storage.entropy import SystemEntropy\n"
         "SystemEntropy().draw('r', 1).gaussian(np.zeros(3, dtype=np.int64), 2.0)"
     )
-    assert loaded_after("from streamproc.ports import noise_process\nnoise_process.prepare()")
+    assert loaded_after("from streamproc.log import noise_process\nnoise_process.prepare()")

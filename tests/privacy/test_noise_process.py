@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from streamproc.errors import NoiseUnavailable
-from streamproc.ports import noise, noise_process
-from streamproc.ports.entropy import SystemEntropy, one_process
-from streamproc.ports.noise import NoiseProcess
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
+from streamproc.storage import noise_client as noise
+from streamproc.storage import noise_server as noise_process
+from streamproc.storage.entropy import SystemEntropy, one_process
+from streamproc.storage.noise_client import NoiseProcess
 from tests.privacy.copied_process import can_clone
 
 ROOT = Path(__file__).parent.parent.parent
@@ -51,7 +52,7 @@ def printed(script: str, *flags: str) -> list[str]:
 
 SERVED = """
 import signal
-from streamproc.ports import noise, noise_process
+from streamproc.log import noise, noise_process
 from tests.privacy.copied_process import clone
 
 def start_copy_of_the_program():
@@ -74,7 +75,7 @@ def test_copies_of_a_synthesizer_and_of_its_program_that_keep_their_pids_draw_di
     Each copy of the synthesizer has a program of its own. The programs are copies of one process that has loaded OpenDP.
     """
     script = """
-from streamproc.ports.entropy import SystemEntropy
+from streamproc.storage.entropy import SystemEntropy
 
 def resumed():
     start_copy_of_the_program()
@@ -143,7 +144,7 @@ noise_process.{function} = {function}
 def test_such_copies_repeat_a_generator_that_was_seeded_before() -> None:
     """Such tests can fail: this is what OpenDP does when a process that has drawn is copied."""
     script = """
-from streamproc.ports.noise_process import gaussian_measurement
+from streamproc.storage.noise_server import gaussian_measurement
 
 def snapshot():
     draw = lambda exact, sigma: gaussian_measurement(sigma)(exact.tolist())
@@ -170,7 +171,7 @@ def test_a_draw_keeps_its_process_and_another_draw_has_another(monkeypatch: pyte
             started.append(self)
             super().__init__()
 
-    monkeypatch.setattr("streamproc.ports.entropy.NoiseProcess", Counted)
+    monkeypatch.setattr("streamproc.storage.entropy.NoiseProcess", Counted)
     zeros = np.zeros(3, dtype=np.int64)
     one, other = (SystemEntropy().draw("r", Period(1)) for _ in range(2))
     assert not started
@@ -185,7 +186,7 @@ def test_a_draw_keeps_its_process_and_another_draw_has_another(monkeypatch: pyte
 
 
 def test_nothing_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamproc.ports.entropy.NoiseProcess", None)
+    monkeypatch.setattr("streamproc.storage.entropy.NoiseProcess", None)
     assert SystemEntropy().draw("r", Period(1)).gaussian(np.zeros(0, dtype=np.int64), 2.0).tolist() == []
 
 
@@ -284,7 +285,7 @@ def test_nothing_stays_when_the_process_that_draws_is_killed() -> None:
     script = "\n".join(
         [
             "import numpy as np, sys, time",
-            "from streamproc.ports import noise",
+            "from streamproc.log import noise",
             "process = noise.NoiseProcess()",
             "process.gaussian(np.zeros(3, dtype=np.int64), 2.0)",
             "print(noise._program._process.pid, flush=True)",
@@ -350,7 +351,7 @@ def test_a_limit_on_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("flags", [(), ("-I",), ("-P",), ("-B",)])
 def test_it_starts_however_python_was_started(flags: tuple[str, ...]) -> None:
-    script = "import numpy as np\nfrom streamproc.ports.noise import NoiseProcess\n"
+    script = "import numpy as np\nfrom streamproc.storage.noise_client import NoiseProcess\n"
     assert printed(script + "print(NoiseProcess().gaussian(np.zeros(3, dtype=np.int64), 2.0).size)", *flags) == ["3"]
 
 
@@ -368,7 +369,7 @@ def test_the_memory_that_a_draw_reserves_is_what_it_needs() -> None:
     """Measured between two sizes, so that what the libraries need once is left out."""
     script = """
 import socket
-from streamproc.ports import noise_process
+from streamproc.log import noise_process
 
 def most_held():
     [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]

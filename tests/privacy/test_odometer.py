@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamproc.errors import BudgetExceeded, Refused
+from streamproc.privacy.accountant import Mechanism, Odometer, split_budget, total_spent
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
-from streamproc.privacy.exact import float_up
-from streamproc.privacy.odometer import Mechanism, Odometer, split_budget, total_spent
-from streamproc.privacy.quantities import Period, Rho
+from streamproc.privacy.directed_rounding import float_up
+from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.window import Measure, WindowMechanism
 
 adjacencies = st.sampled_from(Adjacency)

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from streamproc.ports.entropy import gaussian_cost
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.exact import sqrt_up
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.directed_rounding import sqrt_up
+from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.storage.entropy import gaussian_cost
 
 Ints = npt.NDArray[np.int64]
 

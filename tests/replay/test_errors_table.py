@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from streamproc.panel import AtLeast, exactly
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.entropy import Entropy
+from streamproc.privacy.noise import Entropy
+from streamproc.releases.contract import stated_contracts
 from streamproc.replay import Replayed, replay_study, tallies_of
-from streamproc.replay.errors_table import Answers, Questions, answers_of, questions_of, rows_of
-from streamproc.replay.examine import Examine, Score, score_of
+from streamproc.replay.evaluation import Answers, Examine, Questions, Score, answers_of, questions_of, rows_of, score_of
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study, parse_study
-from streamproc.synth.contract import stated_contracts
 from streamproc.testing import SilentEntropy
 
 PEOPLE = 40

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from streamproc.files.replay_output import write_results
 from streamproc.panel import Panel
-from streamproc.ports.results import write_results
+from streamproc.releases.contract import stated_contracts
 from streamproc.study import parse_study
-from streamproc.synth.contract import stated_contracts
 from tests.bad_input import PANEL_STUDY
 from tests.replay.test_summary import STUDY, summarised
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamproc.ports.entropy import SeededEntropy
+from streamproc.releases.contract import CumulativeContract, stated_contracts
 from streamproc.replay import replay_study, tallies_of
 from streamproc.replay.summary import Summary, summary_of
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
-from streamproc.synth.contract import CumulativeContract, stated_contracts
 
 STUDY = """
 [study]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamproc.cli import app
-from streamproc.gather.gathering import Gathering
-from streamproc.ports.log import Record
+from streamproc.cli import main as app
+from streamproc.gatherer.logic import Gathering
+from streamproc.log.port import Record
 
 
 def ingest(self: Gathering, records: Sequence[Record]) -> None:

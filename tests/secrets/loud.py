@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from streamproc.cli import app
+from streamproc.cli import main as app
 
 ENVIRON = {"PYTHONASYNCIODEBUG": "1", "STREAMPROC_DEBUG": "1"}
 

@@ -13,8 +13,7 @@ import msgpack
 import numpy as np
 from aiokafka.partitioner import murmur2
 
-from streamproc.wire.ledger import decode_ledger
-from streamproc.wire.measurements import MeasurementChunk
+from streamproc.protocol.ledger import MeasurementChunk, decode_ledger
 from tests.stream.mail import home
 from tests.stream.places import Symbols
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamproc.service.registering import NOT_CHECKED
+from streamproc.service.registration import NOT_CHECKED
 from tests.secrets.planted import marks_in
 from tests.stream.conftest import NewPlace
 from tests.stream.mail import post, report

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamproc.ports.log import NotAllowed
+from streamproc.errors import NotAllowed
 from tests.security.principals import ANALYST, GATHERER, OPERATOR, REPORTER, STEWARD, SYNTHESIZER, Secured
 from tests.stream.places import random_symbols
 from tests.stream.programs import PATIENCE, Program

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log
-from streamproc.wire.topics import Topics
+from streamproc.log.connect import connect
+from streamproc.log.port import Log
+from streamproc.protocol.topics import Topics
 from tests.broker.secure import SecureBroker
 from tests.stream.places import Place
 from tests.stream.programs import Ended, Program

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, NotAllowed, Offset, TopicSettings
+from streamproc.errors import NotAllowed
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, Offset, TopicSettings
 from tests.broker.certificates import BROKER_NAME
 from tests.broker.secure import MECHANISM, SecureBroker
 from tests.security.conftest import begin

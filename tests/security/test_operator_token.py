@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import InvalidInput
-from streamproc.service.listeners import Address
-from streamproc.service.operator_token import TOKEN_FILE, read_token
+from streamproc.service.http_server import TOKEN_FILE, Address, read_token
 from tests.stream.conftest import NewPlace
 
 TOKEN = "a-token-that-nobody-guesses"

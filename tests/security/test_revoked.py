@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from streamproc.ports.log import NotAllowed, Offset
+from streamproc.errors import NotAllowed
+from streamproc.log.port import Offset
 from tests.broker.secure import SecureBroker
 from tests.security.conftest import NewStudy
 from tests.security.life import HORIZON, PEOPLE

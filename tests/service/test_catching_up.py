@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import streamproc.gather.gathering as gathering_module
+import streamproc.gatherer.logic as gathering_module
+from streamproc.client.reporter import Reporter
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import Health
-from streamproc.service.reporter import Reporter
-from streamproc.service.roles import gather
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.service.workers import gather
 from streamproc.study import Study
 from tests.actor.runs import STUDY
 from tests.service.test_gather import deployment_in
@@ -55,7 +55,7 @@ def deployment_of(study: Study, folder: Path, world: StudyWorld) -> Deployment:
 def test_a_gatherer_is_not_ready_before_it_has_read_what_was_there_when_it_started(tmp_path: Path) -> None:
     async def story() -> None:
         world, synthesizer = await reported()
-        health = Health(deployment_in(tmp_path, world.clock))
+        health = ProcessMonitor(deployment_in(tmp_path, world.clock))
         log = SmallFetches(world.broker, Slow("read", world.topics.reports, 5.0))
         gathering = asyncio.create_task(gather(deployment_in(tmp_path, world.clock), log, health))
         assert await seconds_until(lambda: health.publicly_ready) < 5
@@ -72,7 +72,7 @@ def test_a_gatherer_is_not_ready_before_it_has_read_what_was_there_when_it_start
 def test_what_comes_after_the_start_does_not_keep_a_gatherer_from_being_ready(tmp_path: Path) -> None:
     async def story() -> None:
         world, synthesizer = await reported()
-        health = Health(deployment_in(tmp_path, world.clock))
+        health = ProcessMonitor(deployment_in(tmp_path, world.clock))
         log = SmallFetches(world.broker, Slow("read", world.topics.reports, 5.0))
         gathering = asyncio.create_task(gather(deployment_in(tmp_path, world.clock), log, health))
         await asyncio.sleep(20.0)
@@ -91,7 +91,7 @@ def test_a_process_is_not_ready_before_its_group_has_given_it_partitions(tmp_pat
     async def story() -> None:
         world, synthesizer = await reported()
         deployment = deployment_in(tmp_path, world.clock)
-        health, log = Health(deployment), world.connection("gatherer", Slow("assigned", world.topics.reports, 30.0))
+        health, log = ProcessMonitor(deployment), world.connection("gatherer", Slow("assigned", world.topics.reports, 30.0))
         gathering = asyncio.create_task(gather(deployment, log, health))
         assert await seconds_until(lambda: health.publicly_ready) < 5
         assert await seconds_until(lambda: health.ready) > 20
@@ -104,8 +104,8 @@ def test_a_process_is_not_ready_while_a_partition_that_it_took_over_is_replayed(
     async def story() -> None:
         world, synthesizer = await reported()
         deployments = [deployment_in(tmp_path / name, world.clock) for name in ("stays", "leaves")]
-        health, slow = Health(deployments[0]), Slow("read", world.topics.reports, 0.0)
-        leaving = asyncio.create_task(gather(deployments[1], world.connection("leaves"), Health(deployments[1])))
+        health, slow = ProcessMonitor(deployments[0]), Slow("read", world.topics.reports, 0.0)
+        leaving = asyncio.create_task(gather(deployments[1], world.connection("leaves"), ProcessMonitor(deployments[1])))
         staying = asyncio.create_task(gather(deployments[0], SmallFetches(world.broker, slow), health))
         await seconds_until(lambda: health.ready and health.operator.registry.get_sample_value(
             "streamproc_gathering", {"study": STUDY.name, "partition": "1"}) == 1)  # fmt: skip
@@ -123,7 +123,7 @@ def test_a_process_without_partitions_stands_by_and_is_ready(tmp_path: Path) -> 
     async def story() -> None:
         world, synthesizer = await reported()
         deployment = deployment_in(tmp_path, world.clock)
-        healths = [Health(deployment) for _ in range(STUDY.broker.partitions + 1)]
+        healths = [ProcessMonitor(deployment) for _ in range(STUDY.broker.partitions + 1)]
         members = [asyncio.create_task(gather(deployment, world.connection(f"{number}"), health))
                    for number, health in enumerate(healths)]  # fmt: skip
         await asyncio.sleep(60.0)
@@ -139,7 +139,7 @@ def test_a_partition_that_pauses_until_the_next_cut_has_caught_up(tmp_path: Path
     async def story() -> None:
         world, synthesizer = await reported(LAST_WINS)
         deployment = deployment_of(LAST_WINS, tmp_path, world)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, SmallFetches(world.broker), health))
         await seconds_until(lambda: health.ready)
         labels = {"study": LAST_WINS.name, "partition": "0"}
@@ -157,7 +157,7 @@ def test_an_open_transaction_of_a_reporter_does_not_keep_a_gatherer_from_being_r
         await transactor.begin()
         await transactor.send(world.topics.reports, 0, b"not committed")
         deployment = deployment_in(tmp_path, world.clock)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer"), health))
         assert await seconds_until(lambda: health.ready) < 60
         await end(gathering, synthesizer)
@@ -167,13 +167,15 @@ def test_an_open_transaction_of_a_reporter_does_not_keep_a_gatherer_from_being_r
 
 def test_it_is_said_where_a_replay_starts_and_that_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("streamproc.service.health.event", lambda message, *_, **fields: said.append(message))
+    monkeypatch.setattr("streamproc.service.monitor.event", lambda message, *_, **fields: said.append(message))
 
     async def story() -> None:
         world, synthesizer = await reported()
         deployment = deployment_in(tmp_path, world.clock)
         for closed in (1, 2):
-            gathering = asyncio.create_task(gather(deployment, world.connection("gatherer"), Health(deployment), [0]))
+            gathering = asyncio.create_task(
+                gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment), [0])
+            )
             await asyncio.sleep(30.0)
             await world.close_period(closed)
             await asyncio.sleep(30.0)

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.progress import showing_stages
-from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.log import Log, LogUnavailable, NotAllowed, Offset, OffsetLost
-from streamproc.ports.simulated import Faults
-from streamproc.privacy.quantities import Period
+from streamproc.cli.formatting import showing_stages
+from streamproc.client.reporter import Reporter
+from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, OffsetLost, Refused
+from streamproc.log.port import Log, Offset
+from streamproc.privacy.types import Period
+from streamproc.protocol.tallies import Tally
+from streamproc.protocol.topics import Topics
 from streamproc.replay import tallies_of
-from streamproc.service.closing import Closing, close_by_word, closed_so_far, until_released
+from streamproc.service.close import Closing, close_by_word, closed_so_far, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.service.release_stages import Awaited, Stage
-from streamproc.service.reporter import Reporter
 from streamproc.study import Schedule
-from streamproc.wire.tallies import Tally
-from streamproc.wire.topics import Topics
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import HISTORIES, STUDY, begun, fed
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import BEGINNING, in_virtual_time

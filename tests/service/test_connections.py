@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from streamproc.service.connections import Connection, Limits
-from streamproc.service.listeners import Address, Listener, operator_listener
+from streamproc.service.http_server import Address, Listener, operator_listener
 from tests.fuzz.site import Wire
 from tests.world.virtual_time import VirtualLoop
 

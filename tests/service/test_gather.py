@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.errors import Refused
-from streamproc.ports.clock import Clock
-from streamproc.ports.control import append_cut
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import LogUnavailable
-from streamproc.ports.simulated import Faults
-from streamproc.privacy.quantities import Period
+from streamproc.client.reporter import Reporter
+from streamproc.errors import LogUnavailable, Refused
+from streamproc.log.control_topic import append_cut
+from streamproc.privacy.types import Period
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import Health
-from streamproc.service.reporter import Reporter
-from streamproc.service.roles import gather
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.service.workers import gather
+from streamproc.storage.clock import Clock
+from streamproc.storage.state_folder import FolderDisk
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.faults import Slow
 from tests.world.virtual_time import in_virtual_time
@@ -45,7 +44,7 @@ def test_a_refusal_is_not_hidden_by_a_group_that_cannot_be_left(tmp_path: Path) 
         deployment = deployment_in(tmp_path, world.clock)
         deployment.disk().write("gather-0.state", b"no checkpoint")
         with pytest.RaisesGroup(Refused, flatten_subgroups=True):
-            await gather(deployment, world.connection("gatherer", away), Health(deployment))
+            await gather(deployment, world.connection("gatherer", away), ProcessMonitor(deployment))
         assert away.left == ["gatherer"]
 
     in_virtual_time(story())
@@ -55,7 +54,7 @@ def test_a_study_that_is_over_ends_well_though_the_group_cannot_be_left(tmp_path
     async def story() -> None:
         world, away = await begun(), AwayAtTheEnd()
         deployment = deployment_in(tmp_path, world.clock)
-        gathering = gather(deployment, world.connection("gatherer", away), Health(deployment))
+        gathering = gather(deployment, world.connection("gatherer", away), ProcessMonitor(deployment))
         await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
         assert away.left == ["gatherer"]
 
@@ -77,7 +76,7 @@ def test_a_thread_that_outlives_its_gatherer_brings_nothing_back(tmp_path: Path)
     async def story() -> None:
         world = await begun()
         deployment = KeptDisks(STUDY, STUDY.broker, tmp_path, tmp_path / "state", None, clock=world.clock)
-        gathering = gather(deployment, world.connection("gatherer"), Health(deployment))
+        gathering = gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment))
         await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
         (disk,) = deployment.disks
         with deployment.idle_disk() as purged:
@@ -94,7 +93,8 @@ def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> N
         world = await begun()
         deployment = deployment_in(tmp_path, world.clock)
         gathering = [
-            asyncio.create_task(gather(deployment, world.connection(name), Health(deployment))) for name in ("one", "other")
+            asyncio.create_task(gather(deployment, world.connection(name), ProcessMonitor(deployment)))
+            for name in ("one", "other")
         ]
         for task in gathering:
             await asyncio.sleep(5.0)
@@ -113,7 +113,7 @@ def test_a_gatherer_of_a_study_that_is_over_makes_no_state_folder(tmp_path: Path
         world = await begun()
         await fed(world, world.synthesizer().run())
         deployment = deployment_in(tmp_path, world.clock)
-        await gather(deployment, world.connection("gatherer"), Health(deployment))
+        await gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment))
         assert not deployment.state.exists()
 
     in_virtual_time(story())
@@ -123,7 +123,7 @@ GAUGES = {"streamproc_lag_records", "streamproc_people", "streamproc_period_sett
 """What is shown of a partition."""
 
 
-def _shown(health: Health) -> set[str]:
+def _shown(health: ProcessMonitor) -> set[str]:
     families = health.operator.registry.collect()
     return {sample.name for family in families for sample in family.samples if family.name in GAUGES}
 
@@ -134,7 +134,7 @@ async def _cancelled(*tasks: asyncio.Task[None]) -> None:
     await asyncio.wait(tasks)
 
 
-def _gauges(health: Health) -> dict[tuple[str, str], float]:
+def _gauges(health: ProcessMonitor) -> dict[tuple[str, str], float]:
     found = [sample for family in health.operator.registry.collect() if family.name in GAUGES for sample in family.samples]
     return {(sample.name, sample.labels.get("partition") or sample.labels["state"]): sample.value for sample in found}
 
@@ -146,7 +146,7 @@ def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_read
         world = await begun()
         deployment, people = deployment_in(tmp_path, world.clock), [f"p{number}" for number in range(20)]
         synthesizer = asyncio.create_task(world.synthesizer().run())
-        gathering = asyncio.create_task(gather(deployment, world.connection("first"), Health(deployment)))
+        gathering = asyncio.create_task(gather(deployment, world.connection("first"), ProcessMonitor(deployment)))
         for period in (1, 2, 3):
             await Reporter(world.log, STUDY).report_all(people, period, ["0"] * 20)
             if period < 3:
@@ -154,7 +154,7 @@ def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_read
                 await asyncio.sleep(60.0)
             if period == 2:
                 await _cancelled(gathering)
-        health, log = Health(deployment), world.connection("second", Slow("read", world.topics.reports, 3600.0))
+        health, log = ProcessMonitor(deployment), world.connection("second", Slow("read", world.topics.reports, 3600.0))
         gathering = asyncio.create_task(gather(deployment, log, health))
         await asyncio.sleep(5.0)
         shown = _gauges(health)
@@ -178,7 +178,7 @@ def test_once_the_study_is_over_nothing_is_shown_of_partitions(tmp_path: Path, p
     async def story() -> None:
         world = await begun()
         deployment = deployment_in(tmp_path, world.clock)
-        health, people = Health(deployment), [f"p{number}" for number in range(20)]
+        health, people = ProcessMonitor(deployment), [f"p{number}" for number in range(20)]
         gathering = gather(deployment, world.connection("gatherer"), health, pinned)
         roles = [asyncio.create_task(role) for role in (gathering, world.synthesizer().run())]
         for period in range(1, STUDY.horizon + 1):

@@ -12,24 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.actor.stored import read_stored
-from streamproc.ports.clock import SystemClock
-from streamproc.ports.log import LogUnavailable, Offset, OutcomeUnknown, Record
-from streamproc.ports.simulated import Faults, SimulatedLog
-from streamproc.ports.simulated.parts import SimulatedReader
+from streamproc.client.reporter import Reporter
+from streamproc.errors import LogUnavailable, OutcomeUnknown
+from streamproc.log.port import Offset, Record
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.protocol.rejects import Reason
+from streamproc.releases.replace_one import replace_one_costs
+from streamproc.releases.synthesis import Synthesis
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import BACK, LEDGER, Health, gathering_of
-from streamproc.service.reporter import Reporter
-from streamproc.service.roles import gather, synthesize
+from streamproc.service.monitor import BACK, LEDGER, ProcessMonitor, gathering_of
+from streamproc.service.workers import gather, synthesize
+from streamproc.storage.clock import SystemClock
 from streamproc.study import CumulativeRelease, Schedule
-from streamproc.synth.replace_one import replace_one_costs
-from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.chain import VerifiedLedger
-from streamproc.wire.rejects import Reason
+from streamproc.synthesizer.checkpoint import read_stored
+from streamproc.testing.simulated import Faults, SimulatedLog
+from streamproc.testing.simulated.parts import SimulatedReader
 from tests.actor.runs import HISTORIES, STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
 from tests.world.stories import small_study
@@ -63,7 +64,7 @@ class SmallFetches(SimulatedLog):
         return SmallFetch(self, topic, partition, opened, offset, committed=committed)
 
 
-class Witness(Health):
+class Witness(ProcessMonitor):
     def __init__(self, deployment: Deployment) -> None:
         self.released_so_far: list[tuple[float | None, float | None]] = []
         super().__init__(deployment)
@@ -95,7 +96,7 @@ def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp
     async def story() -> None:
         world = await begun()
         deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.control)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
         ready = []
         for away in (True, False):
@@ -109,7 +110,7 @@ def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp
 
 
 def test_how_long_a_gatherer_needs_is_not_told_to_everybody(tmp_path: Path) -> None:
-    health = Health(deployment_in(tmp_path, SystemClock()))
+    health = ProcessMonitor(deployment_in(tmp_path, SystemClock()))
 
     def ready() -> tuple[bool, bool]:
         return health.ready, health.publicly_ready
@@ -127,8 +128,8 @@ def test_that_reports_are_rejected_is_said_once_for_each_reason_and_only_metrics
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[dict[str, object]] = []
-    monkeypatch.setattr("streamproc.service.health.event", lambda *_, **fields: said.append(fields))
-    health = Health(deployment_in(tmp_path, SystemClock()))
+    monkeypatch.setattr("streamproc.service.monitor.event", lambda *_, **fields: said.append(fields))
+    health = ProcessMonitor(deployment_in(tmp_path, SystemClock()))
     for reason in (Reason.LATE, Reason.FOREIGN_PARTITION, Reason.LATE):
         health.rejected(1, {reason: 3})
     health.rejected(1, {Reason.LATE: 1_000, Reason.FOREIGN_PARTITION: 2})
@@ -146,7 +147,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def event(message: str, level: int = logging.INFO, **fields: object) -> None:
         lines.append(f"{message} {fields['partition']}" if "partition" in fields else message)
 
-    monkeypatch.setattr("streamproc.service.health.event", event)
+    monkeypatch.setattr("streamproc.service.monitor.event", event)
     return lines
 
 
@@ -154,7 +155,7 @@ def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path
     async def story() -> None:
         world = await begun()
         deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), Health(deployment)))
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), ProcessMonitor(deployment)))
         await asyncio.sleep(60.0)
         assert BACK not in said
         for _ in range(2):
@@ -171,7 +172,7 @@ def test_an_outage_that_a_part_does_not_outlive_is_not_said_to_be_over(tmp_path:
     async def story() -> None:
         world = await begun()
         deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger, away=True)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), Health(deployment)))
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), ProcessMonitor(deployment)))
         await asyncio.sleep(60.0)
         await _end(gathering)
         assert BACK not in said
@@ -186,7 +187,7 @@ def test_it_is_said_which_partitions_are_assigned_and_given_up(
     async def story() -> None:
         world = await begun()
         deployment = deployment_in(tmp_path, world.clock)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer"), Health(deployment), pinned))
+        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment), pinned))
         await asyncio.sleep(5.0)
         assigned = [f"partition assigned {partition}" for partition in range(STUDY.broker.partitions)]
         assert said == assigned
@@ -208,7 +209,7 @@ class Unwritable(Faults):
             raise OutcomeUnknown("no answer from the broker in time")
 
 
-async def _check_ready_once_it_can_write(health: Health, fault: Unwritable) -> None:
+async def _check_ready_once_it_can_write(health: ProcessMonitor, fault: Unwritable) -> None:
     """Not ready for ten minutes in which nothing can be sent, however well the ledger is read; and soon after it."""
     await asyncio.sleep(31.0)  # until the first answer has not come
     for _ in range(600):
@@ -232,7 +233,7 @@ def test_a_gatherer_that_cannot_send_its_tallies_is_not_ready(tmp_path: Path) ->
         await Reporter(world.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
         await world.close_period(1)
         deployment = deployment_in(tmp_path, world.clock)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         synthesizer = asyncio.create_task(world.synthesizer().run())
         # Before it comes to the cut again it reads several times, which goes well.
         gathering = asyncio.create_task(gather(deployment, SmallFetches(world.broker, fault), health))
@@ -247,7 +248,7 @@ def test_a_gatherer_that_cannot_read_is_not_ready_until_it_can_though_nobody_rep
     async def story() -> None:
         world = await begun()
         deployment, fault = deployment_in(tmp_path, world.clock), Away(getattr(world.topics, lost))
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         synthesizer = asyncio.create_task(world.synthesizer().run())
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
         for away in (False, True, False):
@@ -265,7 +266,7 @@ def test_a_trouble_of_a_gatherer_ends_with_it(tmp_path: Path) -> None:
     async def story() -> None:
         world = await begun()
         deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.reports, away=True)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
         await fed(world, world.synthesizer().run())
         await gathering
@@ -279,7 +280,7 @@ def test_a_synthesizer_that_cannot_begin_the_study_is_not_ready(tmp_path: Path) 
     async def story() -> None:
         world, fault = await begun(), Unwritable()
         deployment = deployment_in(tmp_path, world.clock)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         log = world.connection("synthesizer", fault)
         synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=False))
         await _check_ready_once_it_can_write(health, fault)
@@ -294,7 +295,7 @@ def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path:
         await Reporter(world.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
         schedule = Schedule(BEGINNING, every=timedelta(hours=1))
         deployment = replace(deployment_in(tmp_path, world.clock), study=replace(STUDY, schedule=schedule))
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         log = world.connection("synthesizer", fault)
         synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=False))
         await asyncio.sleep(timedelta(hours=0.9).total_seconds())
@@ -329,7 +330,7 @@ def test_a_synthesizer_that_waits_for_a_release_time_is_ready_and_stops_at_once(
         deployment = replace(deployment_in(tmp_path, world.clock), study=replace(STUDY, schedule=schedule))
         feeder = asyncio.create_task(world.feed(HISTORIES))
         for start in range(2):
-            health = Health(deployment)
+            health = ProcessMonitor(deployment)
             log = world.connection("synthesizer", Unfenced(left=start))
             synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=True))
             await asyncio.sleep(600)
@@ -350,7 +351,7 @@ def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
 ) -> None:
     clock = iter([0.0, 1.0, 5.0, 3605.0, 3607.0])  # made, all tallied, drawn, due, released
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    health, past = Health(deployment_in(tmp_path, SystemClock())), in_virtual_time(two_periods())
+    health, past = ProcessMonitor(deployment_in(tmp_path, SystemClock())), in_virtual_time(two_periods())
     kept = read_stored(past.disk, past.world.fingerprint)
     assert kept is not None
     with caplog.at_level(logging.INFO, logger="streamproc"):
@@ -391,7 +392,7 @@ def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_stu
     other = small_study(CumulativeRelease("c", event=("1",), counter=counter), horizon=horizon, alphabet=("0", "1"))
     study = replace(other, privacy=replace(other.privacy, adjacency=adjacency))
     with caplog.at_level(logging.INFO, logger="streamproc"):
-        Health(replace(deployment_in(tmp_path, SystemClock()), study=study)).released(Period(period), synthesis, {})
+        ProcessMonitor(replace(deployment_in(tmp_path, SystemClock()), study=study)).released(Period(period), synthesis, {})
     [line] = caplog.records
     found = {name: value for name, value in line.__dict__["fields"].items() if name.endswith("_replace_one")}
     costs = replace_one_costs(study)

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from streamproc.service.logs import event, set_up_logs
+from streamproc.service.logging_setup import event, set_up_logs
 
 
 def test_a_plain_line_names_the_study_before_what_happened(capsys: pytest.CaptureFixture[str]) -> None:

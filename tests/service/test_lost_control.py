@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.errors import Refused
-from streamproc.ports.log import Log, NotAllowed
-from streamproc.ports.simulated import Faults
+from streamproc.errors import NotAllowed, Refused
+from streamproc.log.port import Log
+from streamproc.protocol.ledger import StudyRecord
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import Health
-from streamproc.service.purging import purge_study
-from streamproc.service.roles import gather, synthesize
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.service.purge import purge_study
+from streamproc.service.workers import gather, synthesize
 from streamproc.study.fingerprint import public_values
-from streamproc.wire.ledger import StudyRecord
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.service.test_restoring import restoring
 from tests.world.stories import small_study
@@ -26,11 +26,11 @@ ROSTER = ("ann", "bob")
 
 
 async def _synthesize(deployment: Deployment, log: Log) -> None:
-    await synthesize(deployment, log, Health(deployment), catch_up=False)
+    await synthesize(deployment, log, ProcessMonitor(deployment), catch_up=False)
 
 
 async def _gather(deployment: Deployment, log: Log) -> None:
-    await gather(deployment, log, Health(deployment))
+    await gather(deployment, log, ProcessMonitor(deployment))
 
 
 async def _send(deployment: Deployment, log: Log) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.errors import InvalidInput, Refused
-from streamproc.ports.control import append_key
-from streamproc.ports.log import Log, NotAllowed
-from streamproc.ports.simulated import Faults
-from streamproc.ports.topic_setup import wanted_settings
+from streamproc.errors import InvalidInput, NotAllowed, Refused
+from streamproc.log.control_topic import append_key
+from streamproc.log.port import Log
+from streamproc.log.topic_setup import wanted_settings
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import Health
-from streamproc.service.roles import gather, synthesize
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.service.workers import gather, synthesize
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, fed, two_periods
 from tests.service.test_gather import deployment_in
 from tests.world.study_world import StudyWorld
@@ -25,15 +25,15 @@ Command = Callable[[Deployment, Log], Awaitable[None]]
 
 
 async def _synthesize(deployment: Deployment, log: Log) -> None:
-    await synthesize(deployment, log, Health(deployment), catch_up=False)
+    await synthesize(deployment, log, ProcessMonitor(deployment), catch_up=False)
 
 
 async def _gather(deployment: Deployment, log: Log) -> None:
-    await gather(deployment, log, Health(deployment))
+    await gather(deployment, log, ProcessMonitor(deployment))
 
 
 async def _run(deployment: Deployment, log: Log) -> None:
-    await synthesize(deployment, log, Health(deployment), catch_up=False, create=True)
+    await synthesize(deployment, log, ProcessMonitor(deployment), catch_up=False, create=True)
 
 
 both_roles = pytest.mark.parametrize("role", [_synthesize, _gather], ids=["synthesize", "gather"])
@@ -79,7 +79,7 @@ def test_an_init_that_did_not_finish_is_to_be_run_again(tmp_path: Path, role: Co
         with pytest.raises(InvalidInput, match=f"topic {world.topics.control}: holds no key, .*; run it again"):
             await role(deployment, world.connection("role"))
         await append_key(world.log, STUDY)
-        await fed(world, synthesize(deployment, world.connection("synthesizer"), Health(deployment), catch_up=False))
+        await fed(world, synthesize(deployment, world.connection("synthesizer"), ProcessMonitor(deployment), catch_up=False))
 
     in_virtual_time(story())
 
@@ -144,7 +144,7 @@ def test_the_synthesizer_of_run_creates_the_topics(tmp_path: Path) -> None:
     async def story() -> None:
         world = StudyWorld(STUDY)
         deployment = deployment_in(tmp_path, world.clock)
-        work = synthesize(deployment, world.connection("run"), Health(deployment), catch_up=False, create=True)
+        work = synthesize(deployment, world.connection("run"), ProcessMonitor(deployment), catch_up=False, create=True)
         await fed(world, work)
         assert set(await world.log.topics()) == set(wanted_settings(STUDY, brokers=1))
 
@@ -158,6 +158,6 @@ def test_a_synthesizer_that_may_not_create_a_topic_is_told_so(tmp_path: Path) ->
         with pytest.raises(
             NotAllowed, match=f"^topic {world.topics.tallies}: this user may not create it, and .* `streamproc init`"
         ):
-            await synthesize(deployment, log, Health(deployment), catch_up=False, create=True)
+            await synthesize(deployment, log, ProcessMonitor(deployment), catch_up=False, create=True)
 
     in_virtual_time(story())

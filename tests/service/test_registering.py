@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.ports.site_registry import Registration, SiteRegistry
-from streamproc.service.registering import _entry, composition_of, register_replay
+from streamproc.protocol.registry_format import encode_header
+from streamproc.service.registration import _entry, composition_of, register_replay
+from streamproc.storage.site_registry import Registration, SiteRegistry
 from streamproc.study import WindowRelease
-from streamproc.wire.site_registry import encode_header
 from tests.world.stories import small_study
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from streamproc.errors import BudgetExceeded, InvalidInput, StreamprocError, StudyError
-from streamproc.ports.entropy import SeededEntropy
+from streamproc.releases.contract import stated_contracts
 from streamproc.replay import Replayed, replay_study, tallies_of
-from streamproc.service.repeat import repeat_study
+from streamproc.service.monte_carlo import repeat_study
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
-from streamproc.synth.contract import stated_contracts
 from tests.bad_input import PANEL_STUDY
 
 STUDY = parse_study(PANEL_STUDY)

@@ -11,15 +11,15 @@ from typing import BinaryIO
 
 import pytest
 
-from streamproc.actor.stored import SETTLED_FILE, STATE_FILE
 from streamproc.errors import Refused
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.file_system import LocalFileSystem
-from streamproc.ports.log import Log
-from streamproc.ports.simulated import Faults
+from streamproc.log.port import Log
 from streamproc.service.deployment import Deployment
-from streamproc.service.purging import purge_study
-from streamproc.service.restoring import restore_state
+from streamproc.service.purge import purge_study
+from streamproc.service.restore import restore_state
+from streamproc.storage.filesystem import LocalFileSystem
+from streamproc.storage.state_folder import FolderDisk
+from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time

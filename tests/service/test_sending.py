@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from streamproc.service.sending import Pace, pieces_of, stream_response
-from streamproc.service.status_page.crowds import Turnstile
+from streamproc.service.load_control import Turnstile
+from streamproc.service.response_streaming import Pace, pieces_of, stream_response
 from tests.world.virtual_time import in_virtual_time
 
 BODY = b"x" * 1_000_000

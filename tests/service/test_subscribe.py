@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-from streamproc.ports.log import LogUnavailable
-from streamproc.ports.simulated import Faults
-from streamproc.service.subscribe import subscribe
+from streamproc.client.subscribe import subscribe
+from streamproc.errors import LogUnavailable
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.errors import Refused
-from streamproc.ports.log import Log, OutcomeUnknown
-from streamproc.ports.simulated import Faults
-from streamproc.service.health import Health
-from streamproc.service.roles import synthesize
+from streamproc.errors import OutcomeUnknown, Refused
+from streamproc.log.port import Log
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.service.workers import synthesize
+from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed
 from tests.service.test_gather import deployment_in
 from tests.world.faults import Slow
@@ -23,7 +23,7 @@ def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
     async def story() -> None:
         world = await begun()
         deployment = deployment_in(tmp_path, world.clock)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         log = world.connection("synthesizer", Slow("read", world.topics.ledger, 5.0))
         await fed(world, synthesize(deployment, log, health, catch_up=False))
         assert world.ledger().period == STUDY.horizon
@@ -42,7 +42,7 @@ def test_a_start_that_is_refused_enters_nothing_into_the_registry(tmp_path: Path
         world = await begun()
         deployment = deployment_in(tmp_path, world.clock)
         deployment.disk().write("synthesizer.state", b"not a state file")
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         with pytest.raises(Refused, match="not a state file"):
             await synthesize(deployment, world.log, health, catch_up=False, register=register)
         assert health.operator.registry.get_sample_value("streamproc_refused", {"study": STUDY.name}) == 1
@@ -69,7 +69,7 @@ def test_a_trouble_that_the_follower_of_the_ledger_does_not_live_to_see_passes_t
     async def story() -> None:
         world, fault = await begun(), LastAnswerLost()
         deployment = deployment_in(tmp_path, world.clock)
-        health = Health(deployment)
+        health = ProcessMonitor(deployment)
         await fed(world, synthesize(deployment, world.connection("synthesizer", fault), health, catch_up=False))
         assert fault.commits >= 1 + 2 * STUDY.horizon
         assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) == 1

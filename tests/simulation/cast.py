@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from streamproc.errors import Refused
-from streamproc.ports.log import LogUnavailable, NoSuchTopic, OutcomeUnknown
-from streamproc.privacy.quantities import Period
-from streamproc.service.closing import close_period
-from streamproc.service.health import patiently
-from streamproc.service.reporter import Reporter
-from streamproc.service.roles import gather
-from streamproc.service.subscribe import subscribe
-from streamproc.wire.partitioner import home_partition
-from streamproc.wire.reports import encode_report
+from streamproc.client.reporter import Reporter
+from streamproc.client.subscribe import subscribe
+from streamproc.errors import LogUnavailable, NoSuchTopic, OutcomeUnknown, Refused
+from streamproc.privacy.types import Period
+from streamproc.protocol.partitioner import home_partition
+from streamproc.protocol.reports import encode_report
+from streamproc.service.close import close_period
+from streamproc.service.monitor import patiently
+from streamproc.service.workers import gather
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import Machine, Process
 from tests.simulation.scene import PERIOD, STRANGE_SYMBOL, Utterance

@@ -23,7 +23,7 @@ from random import Random
 from typing import cast, get_args
 
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Study, WindowRelease
-from streamproc.study.release import share_the_rest
+from streamproc.study.releases import share_the_rest
 from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
 from tests.simulation.fated import Crash, Fated, Way
 from tests.simulation.invariants import check_everything

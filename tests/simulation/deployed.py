@@ -8,15 +8,15 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import Log
-from streamproc.privacy.entropy import Entropy
-from streamproc.privacy.quantities import Period
+from streamproc.log.port import Log
+from streamproc.privacy.noise import Entropy
+from streamproc.privacy.types import Period
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import Synthesis
 from streamproc.service.deployment import Deployment
-from streamproc.service.health import SYNTHESIZER, Health
+from streamproc.service.monitor import SYNTHESIZER, ProcessMonitor
+from streamproc.storage.state_folder import FolderDisk
 from streamproc.study import Study
-from streamproc.synth.step import Step
-from streamproc.synth.synthesis import Synthesis
 from tests.simulation.noise import SimulatedEntropy
 from tests.simulation.process import Process
 
@@ -66,11 +66,11 @@ def deployed(
 
 
 @lru_cache(maxsize=64)
-def _health_of(study: Study) -> Health:
-    return Health(Deployment(study, study.broker, Path("/"), STATE, None))
+def _health_of(study: Study) -> ProcessMonitor:
+    return ProcessMonitor(Deployment(study, study.broker, Path("/"), STATE, None))
 
 
-class WatchedHealth(Health):
+class WatchedHealth(ProcessMonitor):
     """Health that also tells the journal, and holds the watermark to its promise."""
 
     def __init__(self, deployment: SimulatedDeployment) -> None:

@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from streamproc.privacy.quantities import IntArray
+from streamproc.privacy.types import IntArray
+from streamproc.releases.contract import Contract, stated_contracts
 from streamproc.study import Study
-from streamproc.synth.contract import Contract, stated_contracts
 from tests.simulation.records import Line
 from tests.simulation.sights import Sights
 from tests.simulation.world import World

@@ -14,10 +14,10 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from streamproc.privacy.exact import float_up
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.directed_rounding import float_up
+from streamproc.privacy.types import IntArray, Period
+from streamproc.releases.contract import Contract, WindowContract
 from streamproc.study import WindowRelease
-from streamproc.synth.contract import Contract, WindowContract
 from tests.simulation.findings import Findings
 from tests.simulation.scene import STRANGE_SYMBOL, SYMBOLS
 from tests.simulation.sights import Sights

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.privacy.entropy import Draw
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.noise import Draw
+from streamproc.privacy.types import IntArray, Period
 
 
 class SimulatedEntropy:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from streamproc.actor.stored import STATE_FILE
-from streamproc.ports.simulated.storage import StoredFolder
-from streamproc.service.health import patiently
-from streamproc.service.restoring import restore_state
-from streamproc.service.roles import synthesize
+from streamproc.service.monitor import patiently
+from streamproc.service.restore import restore_state
+from streamproc.service.workers import synthesize
+from streamproc.synthesizer.checkpoint import STATE_FILE
+from streamproc.testing.simulated.storage import StoredFolder
 from tests.simulation.cast import MENDABLE, delete_file
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import EMPTY, End, Machine, Process

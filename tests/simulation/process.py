@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamproc.errors import StreamprocError
-from streamproc.ports.log import LogUnavailable, OutcomeUnknown
-from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
-from streamproc.ports.simulated.file_faults import FileFaults, Killed, Step
-from streamproc.ports.simulated.file_system import SimulatedFileSystem, SimulatedMachine
-from streamproc.ports.simulated.storage import StoredFolder
+from streamproc.errors import LogUnavailable, OutcomeUnknown, StreamprocError
+from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.testing.simulated.file_faults import FileFaults, Killed, Step
+from streamproc.testing.simulated.file_system import SimulatedFileSystem, SimulatedMachine
+from streamproc.testing.simulated.storage import StoredFolder
 from tests.simulation.journal import Journal
 from tests.simulation.weather import CHANGES, Weather
 from tests.world.virtual_time import ManualClock

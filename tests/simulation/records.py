@@ -8,10 +8,10 @@ from typing import Any
 
 import msgpack
 
-from streamproc.ports.simulated import SimulatedBroker
-from streamproc.ports.simulated.partition import Status, Stored
+from streamproc.protocol.topics import Topics
 from streamproc.study import Study
-from streamproc.wire.topics import Topics
+from streamproc.testing.simulated import SimulatedBroker
+from streamproc.testing.simulated.partition import Status, Stored
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from random import Random
 from typing import Literal
 
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Schedule, Study, WindowRelease
-from streamproc.study.release import share_the_rest
+from streamproc.study.releases import share_the_rest
 from tests.world.virtual_time import BEGINNING
 
 PERIOD = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streamproc.service.subscribe import Published
+from streamproc.client.subscribe import Published
 from tests.simulation.journal import Journal
 
 

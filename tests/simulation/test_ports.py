@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from streamproc.ports.log import Offset, OutcomeUnknown, TopicSettings
-from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.errors import OutcomeUnknown
+from streamproc.log.port import Offset, TopicSettings
+from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 from tests.world.virtual_time import ManualClock, in_virtual_time
 
 

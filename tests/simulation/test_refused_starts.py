@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from streamproc.service.roles import synthesize
+from streamproc.service.workers import synthesize
 from streamproc.study import Schedule
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.journal import Journal

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.actor import schedule
-from streamproc.ports.log import Log
-from streamproc.privacy.quantities import Period
-from streamproc.service.logs import log, set_up_logs
+from streamproc.log.port import Log
+from streamproc.privacy.types import Period
+from streamproc.protocol.control import Cut
+from streamproc.protocol.topics import Topics
+from streamproc.service.logging_setup import log, set_up_logs
 from streamproc.study import Study
-from streamproc.wire.control import Cut
-from streamproc.wire.topics import Topics
+from streamproc.synthesizer import scheduler as schedule
 from tests.simulation import __main__ as command
 from tests.simulation.journal import Violation
 from tests.simulation.run import Outcome, run_seed

@@ -7,12 +7,12 @@ from collections import Counter
 from datetime import timedelta
 from random import Random
 
-from streamproc.ports.simulated import SimulatedBroker, SimulatedLog
-from streamproc.ports.simulated.file_system import SimulatedMachine
-from streamproc.ports.simulated.storage import StoredFolder
-from streamproc.ports.topic_setup import wanted_settings
-from streamproc.wire.control import KEY_BYTES, Key
-from streamproc.wire.topics import Topics
+from streamproc.log.topic_setup import wanted_settings
+from streamproc.protocol.control import KEY_BYTES, Key
+from streamproc.protocol.topics import Topics
+from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
+from streamproc.testing.simulated.file_system import SimulatedMachine
+from streamproc.testing.simulated.storage import StoredFolder
 from tests.simulation.deployed import SimulatedDeployment, deployed
 from tests.simulation.journal import Journal
 from tests.simulation.process import Machine, Network, Process

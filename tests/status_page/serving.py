@@ -11,15 +11,14 @@ from typing import Any
 import aiohttp
 from prometheus_client import CollectorRegistry
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, TopicSettings
-from streamproc.ports.reading import everything
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, TopicSettings, everything
+from streamproc.protocol.topics import Topics
 from streamproc.service.connections import Connections, Limits
-from streamproc.service.listeners import Address, Listener
-from streamproc.service.sending import Pace
-from streamproc.service.status_page import StatusPage
+from streamproc.service.http_server import Address, Listener
+from streamproc.service.response_streaming import Pace
+from streamproc.status_page import StatusPage
 from streamproc.study import Study
-from streamproc.wire.topics import Topics
 
 
 class Asking:

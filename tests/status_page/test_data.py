@@ -18,25 +18,26 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from streamproc.cli.public import status_of
-from streamproc.ports.log import Log, Offset, Reader
-from streamproc.ports.panel_csv import release_csv
-from streamproc.privacy.odometer import Odometer
-from streamproc.privacy.quantities import Rho
+from streamproc.cli.commands.public import status_of
+from streamproc.client.public_reader import PublicStudy
+from streamproc.files.csv import release_csv
+from streamproc.log.port import Log, Offset, Reader
+from streamproc.privacy.accountant import Odometer
+from streamproc.privacy.types import Rho
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.protocol.release_audit import ReleaseAudit
+from streamproc.protocol.topics import Topics
+from streamproc.releases.step import Column
 from streamproc.service.deployment import Deployment
-from streamproc.service.public import PublicStudy
-from streamproc.service.sending import Pace
-from streamproc.service.status_page import documents, downloads
-from streamproc.service.status_page.answers import Body
-from streamproc.service.status_page.crowds import Crowded, Kept, Turnstile
-from streamproc.service.status_page.documents import answers
-from streamproc.service.status_page.follower import Follower, Shown
-from streamproc.service.status_page.public_topics import PublicTopics
+from streamproc.service.load_control import Crowded, Kept, Turnstile
+from streamproc.service.response_streaming import Pace
+from streamproc.status_page import downloads
+from streamproc.status_page import views as documents
+from streamproc.status_page.follower import Follower, Shown
+from streamproc.status_page.public_topics import PublicTopics
+from streamproc.status_page.responses import Body
+from streamproc.status_page.views import answers
 from streamproc.study import Schedule
-from streamproc.synth.step import Column
-from streamproc.wire.audit import ReleaseAudit
-from streamproc.wire.chain import VerifiedLedger
-from streamproc.wire.topics import Topics
 from tests.status_page.serving import Asking, copy_public, served
 from tests.status_page.studies import PageRecipe, ShownStudy
 from tests.status_page.test_silent_clients import MB, silent_clients
@@ -304,7 +305,7 @@ async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
     def kept_alive() -> int:
         return sum(reference() is not None for reference in made)
 
-    monkeypatch.setattr("streamproc.service.status_page.page.MOST_KEPT", 0)
+    monkeypatch.setattr("streamproc.status_page.app.MOST_KEPT", 0)
     async with (
         half_way.place.connect() as log,
         served(log, half_way.place.study, pace=patient) as asking,
@@ -387,7 +388,7 @@ async def test_a_release_that_is_too_large_for_a_file_is_refused_before_the_page
 
     monkeypatch.setattr(Follower, "follow", only_connect)
     monkeypatch.setattr(downloads, "MOST_CELLS", 100)
-    monkeypatch.setattr("streamproc.service.status_page.page.MOST_CELLS", 100)
+    monkeypatch.setattr("streamproc.status_page.app.MOST_CELLS", 100)
     async with half_way.place.connect() as log, served(log, half_way.place.study) as asking, asyncio.timeout(60):
         while (found := await asking.get("/api/v1/releases/recent.csv"))[0] == 503:
             await asyncio.sleep(0.01)

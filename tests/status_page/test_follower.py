@@ -12,15 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from streamproc.cli.page import show_health
-from streamproc.ports.log import Log, LogUnavailable, Offset, Reader, Record
-from streamproc.ports.reading import everything
-from streamproc.ports.simulated.partition import Stored
-from streamproc.service.health import Health
-from streamproc.service.status_page.follower import LONGEST_PAUSE, SHORTER, Follower, Shown
-from streamproc.service.status_page.reading import LONGEST_CATCH_UP
-from streamproc.wire.ledger import Intent, decode_ledger
-from streamproc.wire.topics import Topics
+from streamproc.cli.commands.page import show_health
+from streamproc.errors import LogUnavailable
+from streamproc.log.port import Log, Offset, Reader, Record, everything
+from streamproc.protocol.ledger import Intent, decode_ledger
+from streamproc.protocol.topics import Topics
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.status_page.follower import LONGEST_CATCH_UP, LONGEST_PAUSE, SHORTER, Follower, Shown
+from streamproc.testing.simulated.partition import Stored
 from tests.actor.runs import STUDY, two_periods
 from tests.service.test_gather import deployment_in
 from tests.world.virtual_time import in_virtual_time
@@ -224,7 +223,7 @@ def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
 def test_a_page_is_ready_only_while_what_it_reads_holds(tmp_path: Path, cause: str) -> None:
     async def told() -> None:
         run = await two_periods()
-        log, health = SlowLog(run.world.log), Health(deployment_in(tmp_path, run.world.clock))
+        log, health = SlowLog(run.world.log), ProcessMonitor(deployment_in(tmp_path, run.world.clock))
         follower = Follower(STUDY, ThreadPoolExecutor(1), lambda shown: show_health(health, shown))
         task = asyncio.create_task(follower.follow(cast(Log, log)))
         ready = list[bool]()
@@ -249,12 +248,12 @@ def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
 ) -> None:
     lines = list[tuple[str, int]]()
     monkeypatch.setattr(
-        "streamproc.service.status_page.follower.event", lambda line, level=logging.INFO: lines.append((line, level))
+        "streamproc.status_page.follower.event", lambda line, level=logging.INFO: lines.append((line, level))
     )
 
     async def told() -> None:
         run = await two_periods()
-        health, other = Health(deployment_in(tmp_path, run.world.clock)), replace(STUDY, horizon=STUDY.horizon + 1)
+        health, other = ProcessMonitor(deployment_in(tmp_path, run.world.clock)), replace(STUDY, horizon=STUDY.horizon + 1)
         follower = Follower(other, ThreadPoolExecutor(1), lambda shown: show_health(health, shown))
         task = asyncio.create_task(follower.follow(run.world.log))
         await asyncio.sleep(3600.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.wire.chain import verify_chain
+from streamproc.protocol.ledger_verifier import verify_chain
 from tests.broker import KafkaBroker
 from tests.status_page.studies import PageRecipe, ShownStudy, sticky
 from tests.stream.programs import PATIENCE, Programs

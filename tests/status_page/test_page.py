@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from matplotlib.image import imread
 from playwright.sync_api import Page, Route
 
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.formatting import epsilon_shown, rounded_up
 from tests.status_page.browser import Chromium, Visit
 from tests.status_page.screenshots import finished
 from tests.status_page.studies import PageRecipe, ShownStudy, sticky

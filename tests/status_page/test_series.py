@@ -11,13 +11,14 @@ import streamproc
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
 from streamproc.panel.history import History, counting
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.privacy.quantities import Period
-from streamproc.service.status_page import documents
-from streamproc.service.status_page.questions import examples, question
-from streamproc.service.status_page.series import LEVEL, MOST_POINTS, series
-from streamproc.study import Histories, parse_study
-from streamproc.synth.contract import WindowContract, stated_contracts
+from streamproc.panel.question import examples, question
+from streamproc.panel.series import LEVEL, MOST_POINTS, series
+from streamproc.privacy.types import Period
+from streamproc.releases.contract import WindowContract, stated_contracts
+from streamproc.replay.people import Histories
+from streamproc.status_page import views as documents
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.study import parse_study
 
 STUDY = """
 [study]

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, TopicSettings
-from streamproc.service import listeners
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, TopicSettings
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import stated_contracts
+from streamproc.service import http_server as listeners
 from streamproc.service.connections import Limits
-from streamproc.service.listeners import Address, Listener
+from streamproc.service.http_server import Address, Listener
 from streamproc.service.metrics import PublicMetrics
-from streamproc.service.sending import Pace
+from streamproc.service.response_streaming import Pace
 from streamproc.study import Study, WindowRelease
-from streamproc.synth.contract import stated_contracts
-from streamproc.wire.topics import Topics
 from tests.status_page.serving import Asking, served
 from tests.world.stories import small_study
 

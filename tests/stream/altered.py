@@ -11,13 +11,13 @@ import sys
 from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
-from streamproc.actor.stored import SETTLED_FILE, STATE_FILE
-from streamproc.cli import app
-from streamproc.ports.disk import FolderDisk
-from streamproc.ports.log import NO_TIME, Log, Offset, Transactor
-from streamproc.privacy.entropy import Entropy
+from streamproc.cli import main as app
+from streamproc.log.port import NO_TIME, Log, Offset, Transactor
+from streamproc.privacy.noise import Entropy
 from streamproc.service import deployment
 from streamproc.service.deployment import Deployment
+from streamproc.storage.state_folder import FolderDisk
+from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE
 from streamproc.testing import SilentEntropy
 
 DEAD = 99

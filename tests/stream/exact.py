@@ -11,8 +11,8 @@ import msgpack
 import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamproc.wire.rejects import Reason, decode_reject
-from streamproc.wire.tallies import decode_tally
+from streamproc.protocol.rejects import Reason, decode_reject
+from streamproc.protocol.tallies import decode_tally
 from tests.stream.places import Place
 from tests.world.model import Closed, Model
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import ClassVar, cast
 
-from streamproc.cli import app
-from streamproc.ports.log import NO_TIME, Log, Offset
-from streamproc.privacy.entropy import Entropy
+from streamproc.cli import main as app
+from streamproc.log.port import NO_TIME, Log, Offset
+from streamproc.privacy.noise import Entropy
 from streamproc.service import deployment
 from streamproc.service.deployment import Deployment
 from streamproc.testing import SilentEntropy

@@ -11,7 +11,7 @@ import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.partitioner import murmur2
 
-from streamproc.ports.log import Offset
+from streamproc.log.port import Offset
 from tests.stream.places import Place
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.ports.connect import connect
-from streamproc.ports.control import ControlFollower
-from streamproc.ports.files import read_study
-from streamproc.ports.log import Log, Record
+from streamproc.files.study_files import read_study
+from streamproc.log.connect import connect
+from streamproc.log.control_topic import ControlFollower
+from streamproc.log.port import Log, Record
+from streamproc.protocol.topics import Topics
 from streamproc.study import Study
-from streamproc.wire.topics import Topics
 from tests.stream.programs import Ended, Program, Programs, call
 from tests.stream.recipes import Recipe
 

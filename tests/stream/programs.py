@@ -13,7 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamproc.cli import app
+from streamproc.cli import main as app
 
 ROOT = Path(__file__).parents[2]
 

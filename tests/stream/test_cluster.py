@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.connect import connect
-from streamproc.ports.log import Log, LogUnavailable, OutcomeUnknown, TopicSettings
-from streamproc.service.reporter import Reporter
+from streamproc.client.reporter import Reporter
+from streamproc.errors import LogUnavailable, OutcomeUnknown
+from streamproc.log.connect import connect
+from streamproc.log.port import Log, TopicSettings
 from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster, Node
 from tests.broker.fixture import running
 from tests.stream.exact import check_columns, check_rejects, check_tallies, models

@@ -16,7 +16,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from streamproc.cli.figures import INSECURE, epsilon_shown
+from streamproc.cli.formatting import INSECURE, epsilon_shown
 from tests.broker import KafkaBroker
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, random_symbols

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamproc.wire.ledger import PeriodRecord
+from streamproc.protocol.ledger import PeriodRecord
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
 from tests.status_page.serving import served
 from tests.stream.places import Place

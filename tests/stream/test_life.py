@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.log import TopicSettings
+from streamproc.log.port import TopicSettings
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.stream.conftest import BROKERS, NewPlace

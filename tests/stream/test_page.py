@@ -84,8 +84,8 @@ def test_it_must_be_told_where_to_listen(new_place: NewPlace) -> None:
 
 
 def test_it_loads_neither_noise_nor_roles() -> None:
-    program = "import sys, streamproc.cli.page; print(*sys.modules)"
+    program = "import sys, streamproc.cli.commands.page; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    unwanted = ("opendp", "streamproc.gather", "streamproc.actor.synthesizer", "streamproc.service.roles")
-    assert "streamproc.service.status_page" in loaded
+    unwanted = ("opendp", "streamproc.gatherer", "streamproc.synthesizer.worker", "streamproc.service.workers")
+    assert "streamproc.status_page" in loaded
     assert not [module for module in loaded if module.startswith(unwanted)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.disk import FolderDisk
 from streamproc.service.deployment import GATHER_LOCK, LOCK
+from streamproc.storage.state_folder import FolderDisk
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, individual, random_symbols
 from tests.stream.seen import everything_public

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.ports.site_registry import SiteRegistry
-from streamproc.service.registering import NOBODY_KNOWN, NOT_CHECKED, OTHERS_UNKNOWN
-from streamproc.wire.site_registry import Entry
+from streamproc.protocol.registry_format import Entry
+from streamproc.service.registration import NOBODY_KNOWN, NOT_CHECKED, OTHERS_UNKNOWN
+from streamproc.storage.site_registry import SiteRegistry
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, individual, random_symbols
 

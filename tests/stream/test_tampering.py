@@ -13,9 +13,8 @@ import msgpack
 import numpy as np
 import pytest
 
-from streamproc.privacy.quantities import Period
-from streamproc.wire.ledger import Intent
-from streamproc.wire.measurements import MeasurementChunk
+from streamproc.privacy.types import Period
+from streamproc.protocol.ledger import Intent, MeasurementChunk
 from tests.stream.places import Place
 
 

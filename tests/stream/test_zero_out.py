@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.figures import epsilon_shown, rounded_up
+from streamproc.cli.formatting import epsilon_shown, rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.synth.replace_one import ReplaceOneCosts, replace_one_costs
+from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from tests.status_page.serving import served
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place, random_symbols

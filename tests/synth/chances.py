@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Iterable
 import numpy as np
 from scipy import stats
 
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 
 FALSE_ALARM = 1e-6
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamproc.privacy.quantities import IntArray
-from streamproc.synth import cumulative, window
-from streamproc.synth.rows import Codes
+from streamproc.privacy.types import IntArray
+from streamproc.releases import cumulative, window
+from streamproc.releases.row_assignment import Codes
 
 
 @pytest.fixture

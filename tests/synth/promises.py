@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.quantities import FloatArray
+from streamproc.privacy.types import FloatArray
 from streamproc.privacy.window import Measure
 
 

@@ -18,19 +18,10 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
-from streamproc.study import (
-    Broker,
-    CumulativeRelease,
-    Histories,
-    Missing,
-    Population,
-    Privacy,
-    Release,
-    Study,
-    WindowRelease,
-)
-from streamproc.study.release import share_the_rest
-from streamproc.synth.contract import Contract, WindowContract, stated_contracts
+from streamproc.releases.contract import Contract, WindowContract, stated_contracts
+from streamproc.replay.people import Histories
+from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
+from streamproc.study.releases import share_the_rest
 
 Filled = npt.NDArray[np.uint8]
 

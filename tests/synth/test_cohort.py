@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.privacy.quantities import IntArray
+from streamproc.privacy.types import IntArray
+from streamproc.releases.tally_state import Cohort
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from streamproc.synth.cohort import Cohort
 from tests.synth.studies import Filled, histories_of, studies, study_of, true_at_least, true_bins
 
 

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import StudyError
-from streamproc.privacy.quantities import Period
-from streamproc.study import CumulativeRelease, Privacy, Study, WindowRelease
-from streamproc.synth.contract import (
+from streamproc.privacy.types import Period
+from streamproc.releases.contract import (
     CumulativeContract,
     WindowContract,
     contract_from_dict,
     contract_to_dict,
     stated_contracts,
 )
+from streamproc.study import CumulativeRelease, Privacy, Study, WindowRelease
 from tests.synth.studies import studies, study_of, window_contract
 
 

@@ -9,13 +9,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from streamproc.errors import InvalidInput
+from streamproc.errors import InvalidInput, Malformed
 from streamproc.panel import Panel
 from streamproc.panel.metadata import metadata_from_text, metadata_text
-from streamproc.synth.contract import MAX_ROWS, contract_to_dict
-from streamproc.wire.columns import decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.malformed import Malformed
+from streamproc.protocol.columns import ContractRecord, decode_synthetic
+from streamproc.releases.contract import MAX_ROWS, contract_to_dict
 from tests.wire.examples import MONTHS_POOR, QUARTERLY
 
 RECORDS = {"window": QUARTERLY, "cumulative": MONTHS_POOR}

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import Counter, CounterName
 from streamproc.privacy.cumulative import Allocation
-from streamproc.privacy.entropy import Draw
-from streamproc.privacy.quantities import FloatArray, IntArray, Period
+from streamproc.privacy.noise import Draw
+from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.releases.contract import CumulativeContract, stated_contracts
+from streamproc.releases.cumulative import CumulativeState, estimates, step_cumulative
+from streamproc.releases.step import Step
 from streamproc.replay import replay_study, tallies_of
+from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study
-from streamproc.synth.contract import CumulativeContract, stated_contracts
-from streamproc.synth.cumulative import CumulativeState, estimates, step_cumulative
-from streamproc.synth.step import Step
 from tests.synth.chances import assert_covariance
 from tests.synth.studies import COUNTERS, Filled, sticky_panel, study_of, true_at_least
 

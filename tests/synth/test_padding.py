@@ -7,13 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.releases.window import WindowState, padding, step_window
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import WindowRelease
-from streamproc.synth.padding import padding
-from streamproc.synth.window import WindowState, step_window
 from tests.synth.chances import assert_share_at_most
 from tests.synth.studies import study_of, window_contract
 

@@ -8,10 +8,10 @@ import pytest
 
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.quantities import Period
+from streamproc.privacy.types import Period
 from streamproc.privacy.window import WindowMechanism
-from streamproc.synth.contract import mechanism_of, release_budgets
-from streamproc.synth.replace_one import ReplaceOneCosts, replace_one_costs
+from streamproc.releases.contract import mechanism_of, release_budgets
+from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from tests.planning.studies import months, quarterly, study
 
 HALF = Fraction(1, 2)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.privacy.quantities import IntArray
-from streamproc.synth.rounding import round_groups, rounding_variance
+from streamproc.privacy.types import IntArray
+from streamproc.releases.window import round_groups, rounding_variance
 
 
 class EveryDraw:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from streamproc.privacy.quantities import IntArray
-from streamproc.synth import rows
-from streamproc.synth.rows import Codes, assign_symbols, narrowest, shuffled_rows
+from streamproc.privacy.types import IntArray
+from streamproc.releases import row_assignment as rows
+from streamproc.releases.row_assignment import Codes, assign_symbols, narrowest, shuffled_rows
 from tests.synth.chances import FALSE_ALARM, assert_uniform
 
 TABLES = st.integers(1, 5).flatmap(

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from streamproc.errors import BudgetExceeded, Refused
 from streamproc.panel import Panel
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
-from streamproc.privacy.entropy import Draw, Entropy
-from streamproc.privacy.quantities import IntArray, Period, Rho
+from streamproc.privacy.noise import Draw, Entropy
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, contracts, stated_contracts
+from streamproc.releases.cumulative import CumulativeState
+from streamproc.releases.step import Column, Step
+from streamproc.releases.synthesis import State, Synthesis
+from streamproc.releases.window import WindowState
 from streamproc.replay import replay_study, tallies_of
+from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from streamproc.synth.contract import Contract, CumulativeContract, WindowContract, contracts, stated_contracts
-from streamproc.synth.cumulative import CumulativeState
-from streamproc.synth.step import Column, Step
-from streamproc.synth.synthesis import State, Synthesis
-from streamproc.synth.window import WindowState
 from streamproc.testing import SilentEntropy
 from tests.synth.studies import contracts_of, histories_of, studies, study_of, true_at_least, true_bins
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from streamproc.ports.entropy import SeededEntropy, SystemEntropy
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.entropy import Draw
-from streamproc.privacy.quantities import FloatArray, IntArray, Period
+from streamproc.privacy.noise import Draw
+from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.privacy.window import Measure
+from streamproc.releases.contract import WindowContract
+from streamproc.releases.window import WindowState, contrasts, step_window
 from streamproc.replay import tallies_of
+from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import Study, WindowRelease
-from streamproc.synth.contract import WindowContract
-from streamproc.synth.window import WindowState, contrasts, step_window
 from streamproc.testing import SilentEntropy
 from tests.synth.chances import FALSE_ALARM, assert_covariance
 from tests.synth.promises import promised_covariance, promised_variance

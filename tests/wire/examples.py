@@ -8,21 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from streamproc.panel.packing import column_digest
+from streamproc.panel.column_packing import column_digest
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import counter
 from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.quantities import Period, Rho
+from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.window import WindowMechanism
-from streamproc.synth.contract import CumulativeContract, WindowContract
-from streamproc.wire.columns import column_chunks, decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.control import Cut, Key, decode_control
-from streamproc.wire.ledger import Intent, PeriodRecord, ReleasePeriod, StudyRecord, decode_ledger, digest
-from streamproc.wire.measurements import measurement_chunks, measurements_digest
-from streamproc.wire.rejects import Reason, Reject, decode_reject
-from streamproc.wire.reports import ReportBatch, decode_any, encode_report
-from streamproc.wire.tallies import Tally, decode_tally
+from streamproc.protocol.columns import ContractRecord, column_chunks, decode_synthetic
+from streamproc.protocol.control import Cut, Key, decode_control
+from streamproc.protocol.ledger import (
+    Intent,
+    PeriodRecord,
+    ReleasePeriod,
+    StudyRecord,
+    decode_ledger,
+    digest,
+    measurement_chunks,
+    measurements_digest,
+)
+from streamproc.protocol.rejects import Reason, Reject, decode_reject
+from streamproc.protocol.reports import ReportBatch, decode_any, encode_report
+from streamproc.protocol.tallies import Tally, decode_tally
+from streamproc.releases.contract import CumulativeContract, WindowContract
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
     decode_any,

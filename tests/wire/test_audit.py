@@ -9,23 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamproc.actor.draft import draft
 from streamproc.errors import VerificationFailed
-from streamproc.ports.entropy import SeededEntropy
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
-from streamproc.privacy.quantities import IntArray, Period
+from streamproc.privacy.types import IntArray, Period
 from streamproc.privacy.window import Measure
+from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, decode_synthetic
+from streamproc.protocol.ledger import Intent, StudyRecord, digest
+from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
+from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import WindowContract, stated_contracts
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.tally_state import Cohort
+from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
-from streamproc.synth.cohort import Cohort
-from streamproc.synth.contract import WindowContract, stated_contracts
-from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.audit import ReleaseAudit, check_due_columns, check_same_people
-from streamproc.wire.chain import VerifiedLedger, verify_chain
-from streamproc.wire.columns import ColumnAssembler, ColumnChunk, decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.ledger import Intent, StudyRecord, digest
-from streamproc.wire.topics import Topics
+from streamproc.synthesizer.outbox import draft
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
 from tests.world.stories import small_study
 

@@ -10,11 +10,21 @@ import numpy as np
 import pytest
 
 from streamproc.errors import VerificationFailed
-from streamproc.privacy.odometer import total_spent
-from streamproc.privacy.quantities import IntArray, Period, Rho
-from streamproc.wire.chain import LedgerWalker, VerifiedLedger, verify_chain
-from streamproc.wire.ledger import Intent, PeriodRecord, ReleasePeriod, StudyRecord, decode_ledger, digest
-from streamproc.wire.measurements import CHUNK_MEASUREMENTS, MeasurementChunk, measurement_chunks, measurements_digest
+from streamproc.privacy.accountant import total_spent
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.protocol.ledger import (
+    CHUNK_MEASUREMENTS,
+    Intent,
+    MeasurementChunk,
+    PeriodRecord,
+    ReleasePeriod,
+    StudyRecord,
+    decode_ledger,
+    digest,
+    measurement_chunks,
+    measurements_digest,
+)
+from streamproc.protocol.ledger_verifier import LedgerWalker, VerifiedLedger, verify_chain
 from tests.wire.examples import STUDY
 
 HORIZON = 4

@@ -10,24 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.errors import VerificationFailed
-from streamproc.panel.packing import bits_for, column_digest, pack_symbols
-from streamproc.privacy.quantities import Period
-from streamproc.synth.contract import WindowContract, contract_to_dict
-from streamproc.synth.step import Column
-from streamproc.wire import Malformed
-from streamproc.wire.columns import (
+from streamproc.errors import Malformed, VerificationFailed
+from streamproc.panel.column_packing import bits_for, column_digest, pack_symbols, unpack_symbols
+from streamproc.privacy.types import Period
+from streamproc.protocol.codec import Fields, pack
+from streamproc.protocol.columns import (
     CHUNK_BYTES,
     ColumnAssembler,
     ColumnChunk,
+    ContractRecord,
     ReleasedColumn,
     column_chunks,
     decode_synthetic,
     encode_column,
 )
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.message import Fields, pack
-from streamproc.wire.packing import unpack_symbols
+from streamproc.releases.contract import WindowContract, contract_to_dict
+from streamproc.releases.step import Column
 from tests.wire.examples import MONTHS_POOR, QUARTERLY
 
 
@@ -255,7 +253,7 @@ def test_a_contract_that_the_library_does_not_take_is_malformed(monkeypatch: pyt
     def refusing(values: object) -> None:
         raise ValueError("some later rule")
 
-    monkeypatch.setattr("streamproc.synth.contract_fields.contract_from_dict", refusing)
+    monkeypatch.setattr("streamproc.releases.contract_fields.contract_from_dict", refusing)
 
     with pytest.raises(Malformed):
         decode_synthetic(QUARTERLY.encode())

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.privacy.quantities import Period
-from streamproc.wire import Malformed
-from streamproc.wire.control import Cut, Key, decode_control
-from streamproc.wire.message import pack
-from streamproc.wire.rejects import Reason, Reject, decode_reject
+from streamproc.errors import Malformed
+from streamproc.privacy.types import Period
+from streamproc.protocol.codec import pack
+from streamproc.protocol.control import Cut, Key, decode_control
+from streamproc.protocol.rejects import Reason, Reject, decode_reject
 
 
 @given(st.integers(1, 10_000), st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=1024))

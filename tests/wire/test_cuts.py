@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamproc.privacy.quantities import Period
-from streamproc.wire.control import Cut
-from streamproc.wire.cuts import CutSequence
+from streamproc.privacy.types import Period
+from streamproc.protocol.control import Cut, CutSequence
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from streamproc.wire.state import pack_arrays, seal
+from streamproc.protocol.state_file import pack_arrays, seal
 from tests.wire.examples import EXAMPLES
 
 HERE = Path(__file__).parent
@@ -19,7 +19,7 @@ PAGE = (HERE.parent.parent / "docs" / "wire-format.md").read_text()
 
 def encoded_again(decoded: Any) -> bytes:
     if isinstance(decoded, tuple):
-        from streamproc.wire.reports import encode_report
+        from streamproc.protocol.reports import encode_report
 
         return encode_report(*decoded)
     value = decoded.encode()

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.wire import Malformed
-from streamproc.wire.columns import ColumnChunk, decode_synthetic
-from streamproc.wire.message import MAX_DEPTH, MAX_RECORD
-from streamproc.wire.reports import decode_any
-from streamproc.wire.state import pack_arrays, seal, unpack_arrays, unseal
+from streamproc.errors import Malformed
+from streamproc.protocol.codec import MAX_DEPTH, MAX_RECORD
+from streamproc.protocol.columns import ColumnChunk, decode_synthetic
+from streamproc.protocol.reports import decode_any
+from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
 from tests.memory import memory_taken
 from tests.wire.examples import DECODERS, EXAMPLES
 

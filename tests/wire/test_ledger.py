@@ -11,10 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streamproc.privacy.quantities import Period, Rho
-from streamproc.wire import Malformed
-from streamproc.wire.ledger import Intent, PeriodRecord, ReleasePeriod, StudyRecord, decode_ledger
-from streamproc.wire.measurements import CHUNK_MEASUREMENTS, MeasurementChunk, measurement_chunks
+from streamproc.errors import Malformed
+from streamproc.privacy.types import Period, Rho
+from streamproc.protocol.ledger import (
+    CHUNK_MEASUREMENTS,
+    Intent,
+    MeasurementChunk,
+    PeriodRecord,
+    ReleasePeriod,
+    StudyRecord,
+    decode_ledger,
+    measurement_chunks,
+)
 from tests.wire.examples import PERIOD
 
 DIGESTS = st.binary(min_size=32, max_size=32)

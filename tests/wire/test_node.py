@@ -16,11 +16,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamproc.panel.packing import column_digest
-from streamproc.privacy.quantities import Period
-from streamproc.synth.step import Column
-from streamproc.wire.columns import CHUNK_BYTES, encode_column
-from streamproc.wire.contracts import ContractRecord
+from streamproc.panel.column_packing import column_digest
+from streamproc.privacy.types import Period
+from streamproc.protocol.columns import CHUNK_BYTES, ContractRecord, encode_column
+from streamproc.releases.step import Column
 from tests.broker.broker import KafkaBroker
 from tests.fetching import fetch
 from tests.wire.examples import COLUMN, MONTHS_POOR

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.wire.report_parts import split_reports, tail_of
-from streamproc.wire.reports import decode_report, encode_report
-from streamproc.wire.spans import Spans
+from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.report_fast_path import split_reports, tail_of
+from streamproc.protocol.reports import decode_report, encode_report
 
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=70)
 PERIODS = st.integers(0, 2**16)

@@ -9,10 +9,10 @@ from aiokafka.partitioner import murmur2 as kafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.wire import Malformed
-from streamproc.wire.message import MAX_RECORD
-from streamproc.wire.partitioner import murmur2
-from streamproc.wire.reports import (
+from streamproc.errors import Malformed
+from streamproc.protocol.codec import MAX_RECORD
+from streamproc.protocol.partitioner import murmur2
+from streamproc.protocol.reports import (
     MAX_BATCH,
     MAX_ID,
     ReportBatch,

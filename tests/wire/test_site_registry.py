@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.quantities import Rho
-from streamproc.wire.site_registry import (
+from streamproc.privacy.types import Rho
+from streamproc.protocol.registry_format import (
     SKETCH,
     DamagedRegistry,
     Entry,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streamproc.wire import Malformed
-from streamproc.wire.state import STATE_VERSION, pack_arrays, seal, unpack_arrays, unseal
+from streamproc.errors import Malformed
+from streamproc.protocol.state_file import STATE_VERSION, pack_arrays, seal, unpack_arrays, unseal
 
 MINE, OTHER = bytes(32), bytes([1] * 32)
 

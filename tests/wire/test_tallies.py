@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.privacy.quantities import Period
-from streamproc.wire import Malformed
-from streamproc.wire.tallies import CHUNK_COUNTS, Tally, TallyChunk, decode_tally
-from streamproc.wire.tally_assembler import Conflict, TallyAssembler
+from streamproc.errors import Malformed
+from streamproc.privacy.types import Period
+from streamproc.protocol.tallies import CHUNK_COUNTS, Conflict, Tally, TallyAssembler, TallyChunk, decode_tally
 
 LARGE = CHUNK_COUNTS + 5
 

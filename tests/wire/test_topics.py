@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamproc.wire.topics import Role, Topics
+from streamproc.protocol.topics import Role, Topics
 
 TOPICS = Topics("poverty")
 

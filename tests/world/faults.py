@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from streamproc.ports.disk import Disk
-from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.storage.state_folder import Disk
+from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 
 When = Literal["before", "after"]
 

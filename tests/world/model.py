@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from streamproc.errors import Malformed
+from streamproc.protocol.rejects import Reason, Reject
+from streamproc.protocol.reports import ReportBatch, decode_any, home_partition
 from streamproc.study import CumulativeRelease, Release, Study
-from streamproc.wire.malformed import Malformed
-from streamproc.wire.rejects import Reason, Reject
-from streamproc.wire.reports import ReportBatch, decode_any, home_partition
 
 UNBOUNDED = 10_000_000
 """People a partition admits if the study does not say how many it expects."""

@@ -10,9 +10,9 @@ import msgpack
 import numpy as np
 from hypothesis import strategies as st
 
+from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
-from streamproc.study.release import share_the_rest
-from streamproc.wire.reports import ReportBatch, encode_report
+from streamproc.study.releases import share_the_rest
 
 ALPHABET = ("a", "b", "c")
 IDS = (*(f"p{number}" for number in range(6)), "ö" * 20, "l" * 31, "l" * 300)

@@ -13,32 +13,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.actor.synthesizer import Ports as SynthesizerPorts
-from streamproc.actor.synthesizer import Synthesizer
-from streamproc.gather.gatherer import Gatherer
-from streamproc.gather.gatherer import Ports as GathererPorts
-from streamproc.ports.control import ControlFollower, append_cut
-from streamproc.ports.disk import Disk
-from streamproc.ports.entropy import SeededEntropy
-from streamproc.ports.simulated import Faults, SimulatedBroker, SimulatedLog
-from streamproc.ports.topic_setup import set_up_topics
-from streamproc.privacy.entropy import Draw, Entropy
-from streamproc.privacy.quantities import Period
-from streamproc.replay.study import tallies_of
+from streamproc.gatherer.worker import Gatherer
+from streamproc.gatherer.worker import Ports as GathererPorts
+from streamproc.log.control_topic import ControlFollower, append_cut
+from streamproc.log.topic_setup import set_up_topics
+from streamproc.privacy.noise import Draw, Entropy
+from streamproc.privacy.types import Period
+from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, ReleasedColumn, decode_synthetic
+from streamproc.protocol.control import Cut, decode_control
+from streamproc.protocol.ledger import Intent, MeasurementChunk, PeriodRecord, decode_ledger
+from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
+from streamproc.protocol.rejects import Reason, Reject, decode_reject
+from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
+from streamproc.protocol.topics import Topics
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import Synthesis
+from streamproc.replay.replay import tallies_of
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.storage.state_folder import Disk
 from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
-from streamproc.synth.step import Step
-from streamproc.synth.synthesis import Synthesis
-from streamproc.wire.chain import VerifiedLedger, verify_chain
-from streamproc.wire.columns import ColumnAssembler, ColumnChunk, ReleasedColumn, decode_synthetic
-from streamproc.wire.contracts import ContractRecord
-from streamproc.wire.control import Cut, decode_control
-from streamproc.wire.ledger import Intent, PeriodRecord, decode_ledger
-from streamproc.wire.measurements import MeasurementChunk
-from streamproc.wire.rejects import Reason, Reject, decode_reject
-from streamproc.wire.tallies import Tally, decode_tally
-from streamproc.wire.tally_assembler import TallyAssembler
-from streamproc.wire.topics import Topics
+from streamproc.synthesizer.worker import Ports as SynthesizerPorts
+from streamproc.synthesizer.worker import Synthesizer
+from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 from tests.world.disk import MemoryDisk
 from tests.world.virtual_time import ManualClock
 

@@ -1,0 +1,26 @@
+"""`init`: create a study's topics, and show what each role must be allowed."""
+
+from __future__ import annotations
+
+import click
+
+from streamproc.cli.deployment_options import run_once
+from streamproc.log.topic_setup import set_up_topics
+from streamproc.protocol.topics import Role
+from streamproc.service.acls import acl_commands
+from streamproc.service.deployment import Deployment
+
+
+def init(deployment: Deployment, *, only_print: bool) -> None:
+    """Create the topics and print the ACLs."""
+    if not only_print:
+        created = run_once(deployment, _create(deployment))
+        click.echo(f"created topics {', '.join(created)}" if created else "all topics are there, with the right settings")
+    for line in acl_commands(deployment.study):
+        click.echo(line)
+
+
+async def _create(deployment: Deployment) -> list[str]:
+    async with deployment.connect() as log:
+        await deployment.check_begun(log)
+        return await set_up_topics(log, deployment.study, Role.STEWARD)

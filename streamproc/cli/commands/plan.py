@@ -1,0 +1,42 @@
+"""`streamproc plan`: what a study will cost and how accurate it will be, before any data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from streamproc.cli.plan.plan_plot import check_plot_path, write_plot
+from streamproc.cli.plan.plan_tables import show_plan
+from streamproc.errors import StudyError
+from streamproc.files.study_files import read_roster, read_study
+from streamproc.planning import ASSUMED_PEOPLE, plan_study, plan_to_dict
+from streamproc.study import Study
+
+
+def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool) -> None:
+    """Show the plan, or print it as JSON, and draw it."""
+    if plot_path is not None:
+        check_plot_path(plot_path)
+    study = read_study(study_path)
+    planned = plan_study(study, _people(study, study_path.parent), compare_long=compare)
+    if as_json:
+        click.echo(json.dumps(plan_to_dict(planned), ensure_ascii=False))
+    else:
+        show_plan(planned)
+    if plot_path is not None:
+        write_plot(planned, plot_path)
+        if not as_json:
+            click.echo(f"Plot: {plot_path}")
+
+
+def _people(study: Study, folder: Path) -> int:
+    """`n`: the ids in the roster, which is relative to the study file; else the size expected, or assumed."""
+    roster, size = study.population.roster, study.population.size
+    if roster is not None and (folder / roster).exists():
+        return len(read_roster(folder / roster))
+    if size is None and roster is not None:
+        got = f"nothing, and there is no roster {roster}"
+        raise StudyError("population.size", got, "the number of people expected, which a plan needs")
+    return ASSUMED_PEOPLE if size is None else size

@@ -1,0 +1,86 @@
+"""`pull`: what was released so far, as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamproc.cli.commands.public import people_of, read_public, say_if_insecure, say_if_not_begun
+from streamproc.cli.deployment_options import run_once
+from streamproc.client.ledger_json import period_to_dict, redrawn_periods
+from streamproc.errors import VerificationFailed
+from streamproc.files.release_files import save_panel
+from streamproc.files.replay_output import results_folder, write_json
+from streamproc.panel.frames import check_arrow
+from streamproc.protocol.ledger import PeriodRecord
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.releases.replace_one import replace_one_costs
+from streamproc.service.deployment import Deployment
+from streamproc.study import Study
+
+LEDGER = "ledger.json"
+
+
+def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
+    """Write the releases so far, and the ledger, into the folder."""
+    if parquet:
+        check_arrow()
+    public = run_once(deployment, read_public(deployment), waits=True)
+    say_if_not_begun(deployment, public)
+    # All before the first is written: what does not verify leaves no part of it behind.
+    public.check_complete()
+    if (earlier := _pulled_head(folder / LEDGER)) is not None:
+        if public.ledger is None:
+            return click.echo(f"{folder}: holds an earlier pull, which is kept", err=True)
+        _check_continues(folder / LEDGER, earlier, public.ledger)
+    panels = {release.name: public.panel(release.name) for release in deployment.study.releases}
+    results_folder(folder, list(panels), ())
+    for name, panel in panels.items():
+        if panel is not None:
+            save_panel(panel, folder / f"{name}.csv")
+            if parquet:
+                save_panel(panel, folder / f"{name}.parquet")
+    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, people_of(public)))
+    click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
+    say_if_insecure(public)
+
+
+def _pulled_head(path: Path) -> bytes | None:
+    """The head of the ledger that an earlier `pull` wrote there; None if there is none."""
+    try:
+        return bytes.fromhex(json.loads(path.read_bytes())["head"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _check_continues(path: Path, head: bytes, ledger: VerifiedLedger) -> None:
+    """Raise VerificationFailed if an earlier pull into this folder is not the beginning of this ledger."""
+    if head not in {ledger.head, *(record.previous for record in ledger.periods)}:
+        raise VerificationFailed(
+            f"{path}: its head is not in the ledger that was read, so it is of another study or run; check the broker's "
+            "address, or pull into another folder"
+        )
+
+
+def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
+    """The ledger as plain values; digests in hexadecimal. With `n`, which a release's contract needs."""
+    if ledger is None:
+        return {"study": None, "periods": []}
+    costs, redrawn = replace_one_costs(study), redrawn_periods(ledger.periods)
+    return {
+        "study": dict(ledger.study.study),
+        "fingerprint": ledger.study.fingerprint.hex(),
+        "insecure": ledger.study.insecure,
+        "n": n,
+        "head": ledger.head.hex(),
+        "periods": [_with_measurements(ledger, record, period_to_dict(record, costs, redrawn)) for record in ledger.periods],
+    }
+
+
+def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord, found: dict[str, Any]) -> dict[str, Any]:
+    for name, entry in found["releases"].items():
+        entry["measurements"] = ledger.measurements[name, record.period].tolist()
+    return found

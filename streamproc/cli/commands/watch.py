@@ -1,0 +1,71 @@
+"""`watch`: a line for each column as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from streamproc.cli.deployment_options import run_until_told
+from streamproc.cli.formatting import INSECURE
+from streamproc.cli.main import while_somebody_reads
+from streamproc.client.subscribe import Published, subscribe
+from streamproc.panel import AtLeast, Query, exactly
+from streamproc.privacy.types import Period
+from streamproc.releases.contract import WindowContract
+from streamproc.service.deployment import Deployment
+
+_SYMBOLS_SHOWN = 8
+"""Of a window release: more would not fit on a line."""
+
+
+def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
+    """Print a line per column until period T is released."""
+
+    def say_waiting(periods: Mapping[str, Period]) -> None:
+        awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())
+        click.echo(f"{deployment.broker.url}: waiting for {awaited}; Ctrl-C ends", err=True)
+
+    waits = None if as_json else say_waiting
+
+    async def show() -> None:
+        warned = as_json
+        async with deployment.connect() as log:
+            columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=waits)
+            async for column in columns:
+                if not warned and column.panel.contract.insecure:
+                    click.echo(INSECURE, err=True)
+                    warned = True
+                click.echo(json.dumps(_column_to_dict(column)) if as_json else _column_line(column))
+
+    run_until_told(while_somebody_reads(show()))
+
+
+def _column_to_dict(column: Published) -> dict[str, Any]:
+    """The object that `watch --json` prints."""
+    found = {
+        "release": column.release,
+        "period": column.period,
+        "rows": len(column.column),
+        "digest": column.digest.hex(),
+    }
+    return found | {"insecure": True} if column.panel.contract.insecure else found
+
+
+def _column_line(column: Published) -> str:
+    rows, digest = f"{len(column.column):,} rows", column.digest.hex()[:12]
+    return f"{column.release} period {column.period}: {_shares(column)}; {rows}, sha256 {digest}"
+
+
+def _shares(column: Published) -> str:
+    """What a column says about the real people, with 95% half-widths: each symbol's share, or of those with a one so far."""
+    contract = column.panel.contract
+    asked: list[tuple[str, Query]]
+    if isinstance(contract, WindowContract):
+        asked = [(symbol, exactly(symbol)) for symbol in contract.alphabet[:_SYMBOLS_SHOWN]]
+    else:
+        asked = [("at least one so far", AtLeast(1))]
+    answers = [(name, column.panel.fraction(query, column.period)) for name, query in asked]
+    return ", ".join(f"{name} {a.value:.1%} ±{(a.high - a.low) / 2:.1%}" for name, a in answers)

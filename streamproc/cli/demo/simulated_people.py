@@ -1,0 +1,103 @@
+"""The people of the demo: simulated, so that the truth may stand beside what is published about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.panel import AtLeast, count_of
+from streamproc.panel.query import Query
+from streamproc.replay.people import MISSING, Histories
+
+MONTHS = 12
+FORGETFUL = 0.03
+"""Share of people who do not report in a month after the first."""
+
+ASKED_FROM = 3
+"""The first month of which both questions can be asked."""
+
+_SIMULATION = 2024
+"""The same people every time: what differs from one run to the next is the noise."""
+
+
+def study_text(people: int) -> str:
+    """The demo's study file."""
+    return f"""\
+[study]
+name = "poverty"
+alphabet = ["0", "1"]        # 1: poor this month
+horizon = {MONTHS}
+
+[population]
+size = {people}
+missing = "carry"            # who does not report is taken to be as the month before
+
+[privacy]
+rho = 0.01                   # for the whole history of a person
+
+[[release]]
+name = "quarterly"           # poor when, within any three months in a row
+kind = "window"
+k = 3
+
+[[release]]
+name = "months-poor"         # poor in how many months so far
+kind = "cumulative"
+
+[broker]
+url = "embedded:log"         # a folder; or "kafka://host:port"
+partitions = 4
+"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an analyst asks every month, and who it is true of."""
+
+    release: str
+    heading: tuple[str, str]
+    query: Query
+    holds: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.bool_]]
+    """For each person, from what they were so far, (people, months)."""
+
+
+QUESTIONS = (
+    Question(
+        "quarterly",
+        ("% poor in one or more", "of the last three months"),
+        count_of({"1"}, at_least=1, of=3),
+        lambda poor: np.count_nonzero(poor[:, -3:], axis=1) >= 1,
+    ),
+    Question(
+        "months-poor",
+        ("% poor in three or more", "months so far"),
+        AtLeast(3),
+        lambda poor: np.count_nonzero(poor, axis=1) >= 3,
+    ),
+)
+
+
+def simulated_reports(people: int) -> Histories:
+    """What people report: 12% are poor at first; every month 2% of the others become poor and 15% cease to be.
+
+    Everybody reports in the first month, for that is what makes them part of the study; later some forget.
+    """
+    rng = np.random.default_rng(_SIMULATION)
+    poor = np.empty((people, MONTHS), dtype=np.int8)
+    poor[:, 0] = rng.random(people) < 0.12
+    for month in range(1, MONTHS):
+        poor[:, month] = rng.random(people) < np.where(poor[:, month - 1] == 1, 0.85, 0.02)
+    forgotten = rng.random((people, MONTHS)) < FORGETFUL
+    forgotten[:, 0] = False
+    return Histories(tuple(f"person-{row}" for row in range(1, people + 1)), np.where(forgotten, np.int8(MISSING), poor))
+
+
+def panel_csv(reports: Histories) -> bytes:
+    """The reports as a panel file."""
+    assert reports.ids is not None
+    cells = np.array(["0", "1", ""])[reports.symbols].tolist()
+    rows = [f"{individual},{','.join(history)}" for individual, history in zip(reports.ids, cells, strict=True)]
+    return "\n".join([",".join(["individual", *map(str, range(1, MONTHS + 1))]), *rows, ""]).encode()

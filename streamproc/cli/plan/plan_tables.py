@@ -1,0 +1,245 @@
+"""A plan for people: one sentence that says what is promised, then tables of at most 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from streamproc.cli.formatting import (
+    add_names,
+    delta_shown,
+    epsilon_shown,
+    number_shown,
+    print_table,
+    rounded_up,
+    table_console,
+    titled_table,
+)
+from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, Spent, StudyPlan, quarters
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.types import Period
+from streamproc.study import WindowRelease
+
+_PERIODS_SHOWN = 7
+
+_PROMISE = {
+    Adjacency.REPLACE_ONE: "Replacing any one person's whole history by any other",
+    Adjacency.ZERO_OUT: "Taking any one person's whole history out of every count",
+}
+
+
+def show_plan(plan: StudyPlan) -> None:
+    """Print it: without colours where standard output is not a terminal."""
+    console = table_console()
+    console.print(promise(plan))
+    console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_alphabet(plan)}.")
+    for warning in plan.warnings:
+        concerns = "" if warning.release is None else f"{warning.release}: "
+        console.print(Text(f"\nWARNING  {concerns}{warning.message}.", style="bold yellow"))
+    for table in _tables(plan):
+        console.print()
+        print_table(console, table)
+    console.print()
+    for note in plan.notes:
+        console.print(f"Note: {note.message}.")
+
+
+def _tables(plan: StudyPlan) -> Iterator[Table]:
+    yield _releases(plan)
+    yield from map(_errors, plan.releases)
+    yield _spending(plan)
+    yield _other_adjacency(plan)
+    yield from (alternatives_table(release, plan.adjacency) for release in plan.releases if release.alternatives)
+
+
+def promise(plan: StudyPlan) -> str:
+    """What the whole study guarantees: one sentence, and for a zero-out study another one under replace-one."""
+    if plan.replace_one:
+        own, usual = _changes(plan.adjacency, plan.total), _changes(Adjacency.REPLACE_ONE, plan.replace_one[-1])
+        return f"{own} {usual}"
+    return _changes(plan.adjacency, plan.total)
+
+
+def _changes(adjacency: Adjacency, total: Spent) -> str:
+    return (
+        f"{_PROMISE[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
+        f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {epsilon_shown(total.epsilon)} at delta = "
+        f"{delta_shown(total.delta)}."
+    )
+
+
+def _releases(plan: StudyPlan) -> Table:
+    table = titled_table(
+        f"Releases: budget and noise ({plan.adjacency.value}, delta {delta_shown(plan.study.privacy.delta)})"
+    )
+    add_names(table, "release", (release.release.name for release in plan.releases))
+    table.add_column("kind", no_wrap=True)
+    beside = ("replace-one\nrho, epsilon",) if plan.replace_one else ()
+    for heading in ("rho,\nshare", "epsilon", *beside, "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for release in plan.releases:
+        memory = release.memory
+        known = release.contract.n_star is not None
+        table.add_row(
+            release.release.name,
+            _kind(release),
+            f"{rounded_up(release.contract.rho)}\n{float(release.share):.3g}",
+            epsilon_shown(release.epsilon),
+            *(f"{rounded_up(spent.rho)}\n{epsilon_shown(spent.epsilon)}" for spent in release.replace_one[-1:]),
+            number_shown(release.noise_people),
+            f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
+            f"{'' if known else '~'}{memory.rows:,}",
+            f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
+        )
+    return table
+
+
+def _kind(release: ReleasePlan) -> str:
+    chosen = release.release
+    if isinstance(chosen, WindowRelease):
+        return f"window, k={chosen.k}\n{chosen.measure}"
+    return f"cumulative\n{chosen.counter}\n{chosen.allocation}"
+
+
+def _errors(release: ReleasePlan) -> Table:
+    table = titled_table(
+        f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})"
+    )
+    columns_only = release.contract.kind == "cumulative"
+    add_names(table, "question", (query.label for query in release.queries))
+    worst = ["worst,\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
+    last = ["last, ±\npeople", "last, ±\n% points"]
+    for heading in [*worst, *last, *(["columns\nonly, ±"] if columns_only else [])]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for query in release.queries:
+        table.add_row(query.label, *_error_cells(query))
+    if columns_only:
+        table.caption = "Before clamping. Columns only: people, at the last period, for who lacks the ledger."
+    return table
+
+
+def _error_cells(query: QueryPlan) -> list[str]:
+    worst, last, only = query.worst, query.last, query.half_people_columns_only
+    largest = number_shown(worst.stderr_people)
+    first = next(
+        error.period for error in query.errors if number_shown(error.stderr_people) == largest
+    )  # as far as is shown
+    return [
+        str(first),
+        number_shown(worst.stderr_people),
+        number_shown(worst.half_people),
+        number_shown(worst.half_points),
+        number_shown(last.half_people),
+        number_shown(last.half_points),
+        *([] if only is None else [number_shown(only)]),
+    ]
+
+
+def _spending(plan: StudyPlan) -> Table:
+    table = titled_table(f"Spent after a period: running totals ({plan.adjacency.value})")
+    rows = list(_spending_rows(plan))
+    add_names(table, "", (name for name, _ in rows))
+    horizon = plan.study.horizon
+    wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
+    shown = [spent.period for spent in plan.spending if spent.period in wanted]
+    for period in shown:
+        table.add_column(str(period), justify="right", no_wrap=True)
+    for name, by_period in rows:
+        table.add_row(name, *(by_period[period] for period in shown))
+    return table
+
+
+def _spending_rows(plan: StudyPlan) -> Iterator[tuple[str, dict[Period, str]]]:
+    """The name of each row and its figures by period; a zero-out study's replace-one rows follow its own."""
+    delta = delta_shown(plan.study.privacy.delta)
+    relations = [("", plan.spending, [release.spending for release in plan.releases])]
+    if plan.replace_one:
+        relations.append((", replace-one", plan.replace_one, [release.replace_one for release in plan.releases]))
+    for suffix, total, releases in relations:
+        for release, spending in zip(plan.releases, releases, strict=True):
+            yield f"{release.release.name}: rho{suffix}", {spent.period: rounded_up(spent.rho) for spent in spending}
+        if len(releases) > 1:
+            yield f"study: rho{suffix}", {spent.period: rounded_up(spent.rho) for spent in total}
+        yield f"study: epsilon at delta {delta}{suffix}", {spent.period: epsilon_shown(spent.epsilon) for spent in total}
+
+
+def _other_adjacency(plan: StudyPlan) -> Table:
+    ours, theirs = plan.adjacency.value, plan.other_adjacency.value
+    table = titled_table(f"The same noise under {theirs} instead of {ours}")
+    add_names(table, "", (release.release.name for release in plan.releases))
+    for heading in (f"rho\n{ours}", f"rho\n{theirs}", "times", f"epsilon\n{theirs}"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = [(release.release.name, release.spending[-1], release.other) for release in plan.releases]
+    for name, spent, other in [*rows, *([("study", plan.total, plan.other)] if len(rows) > 1 else [])]:
+        table.add_row(
+            name,
+            rounded_up(spent.rho),
+            rounded_up(other.rho),
+            f"{other.rho / spent.rho:.2f}",
+            epsilon_shown(other.epsilon),
+        )
+    return table
+
+
+def _adjacency(release: ReleasePlan) -> str:
+    return release.contract.mechanism.adjacency.value
+
+
+def _alphabet(plan: StudyPlan) -> str:
+    symbols = plan.study.alphabet
+    return ", ".join(symbols if len(symbols) <= 8 else [*symbols[:7], f"... {len(symbols)} in all"])
+
+
+def _bytes(size: int) -> str:
+    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.3g} {units[0]}"
+
+
+def alternatives_table(release: ReleasePlan, adjacency: Adjacency) -> Table:
+    """Each measure, or each counter and allocation, beside the one chosen."""
+    title = f"{release.release.name}: the ways on offer at the same budget ({adjacency.value})"
+    measures = [way for way in release.alternatives if isinstance(way, MeasureAlternative)]
+    counters = [way for way in release.alternatives if isinstance(way, CounterAlternative)]
+    return _measures(title, measures) if measures else _counters(title, counters)
+
+
+def _measures(title: str, ways: Sequence[MeasureAlternative]) -> Table:
+    table = titled_table(title)
+    _add_headings(table, ["measure"], ["noise sd of a bin\npeople", "variance\nto chosen", "n_pad\nper bin", "n*"])
+    for way in ways:
+        cells = [
+            way.measure,
+            number_shown(way.bin_stderr_people),
+            f"{way.variance_ratio:.2f}",
+            f"{way.n_pad:,}",
+            f"{way.rows:,}",
+        ]
+        _add_way(table, cells, chosen=way.chosen)
+    return table
+
+
+def _counters(title: str, ways: Sequence[CounterAlternative]) -> Table:
+    table = titled_table(title)
+    numbers = ["worst std error\npeople", "RMS std error\npeople", "RMS\nto chosen"]
+    _add_headings(table, ["counter", "allocation"], numbers)
+    for way in ways:
+        errors = [number_shown(way.worst_stderr_people), number_shown(way.rms_stderr_people), f"{way.rms_ratio:.2f}"]
+        _add_way(table, [way.counter, way.allocation, *errors], chosen=way.chosen)
+    table.caption = "Before clamping; over all weights b = 1..T and all periods."
+    return table
+
+
+def _add_headings(table: Table, words: Sequence[str], numbers: Sequence[str]) -> None:
+    for heading in words:
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+
+
+def _add_way(table: Table, cells: Sequence[str], *, chosen: bool) -> None:
+    table.add_row(*cells, "chosen" if chosen else "", style="bold" if chosen else "")

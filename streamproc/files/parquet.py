@@ -1,0 +1,120 @@
+"""Panels and releases as Parquet. pyarrow is an extra, so it is imported when a file is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from streamproc.files.table import FOREIGN, Cells, Layout, refuse
+from streamproc.replay.people import MISSING
+
+_ROWS_AT_ONCE = 65_536
+_MOST_METADATA = 2**31 - 1
+"""Bytes of text, and entries of a list, in a file's metadata."""
+
+
+def _pyarrow(path: Path) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError:
+        refuse(path, "Parquet needs pyarrow: pip install streamproc[frames]")
+    return pyarrow
+
+
+def read_table(path: Path, file: BinaryIO) -> Any:
+    """The Arrow table in `file`."""
+    with _understood(path) as pa:
+        return _checked(_opened(pa, file).read(use_threads=False))
+
+
+def _checked(data: Any) -> Any:
+    """A table or batch that holds together: Arrow believes a damaged file's indices and offsets, and reads beyond them."""
+    data.validate(full=True)
+    return data
+
+
+def _opened(pa: Any, file: BinaryIO) -> Any:
+    """To be read without threads: when a damaged file fails in one, others go on with memory that is no longer there."""
+    # A release's metadata holds every measurement of a study, which can take more than Parquet readers expect.
+    limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
+    return pa.parquet.ParquetFile(file, pre_buffer=False, **limits)
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[Any]:
+    """pyarrow, for reading: whatever it cannot read is refused."""
+    pa = _pyarrow(path)
+    try:
+        yield pa
+    except (pa.ArrowException, OSError, ValueError) as error:
+        refuse(path, "expected text in UTF-8" if "UTF8" in str(error) else "expected a whole Parquet file")
+
+
+def write_table(path: Path, file: BinaryIO, table: Any) -> None:
+    """Write an Arrow table, its metadata included."""
+    _pyarrow(path).parquet.write_table(table, file)
+
+
+def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
+    """The cells of `file`; messages count its rows as lines, as if below a header in line 1."""
+    with _understood(path) as pa:
+        parquet = _opened(pa, file)
+        names = parquet.schema_arrow.names
+    layout.check_header(path, names)
+    table = _until_repeated(path, parquet)
+    if table.num_rows == 0:
+        refuse(path, "line 2: expected at least one row after the header")
+    lines = range(2, table.num_rows + 2)
+    # By position: names may repeat only in files the header check has refused.
+    first = _strings(pa, path, table, 0)
+    if first.null_count:
+        refuse(path, f"line {lines[int(np.argmax(np.asarray(first.is_null())))]}, column 1: expected an id")
+    symbols = pa.array([*layout.alphabet, ""])
+    codes = np.empty((table.num_rows, table.num_columns - 1), np.int8)
+    for period in range(1, table.num_columns):
+        column = _strings(pa, path, table, period)
+        found = pa.compute.fill_null(pa.compute.index_in(column, value_set=symbols), FOREIGN)
+        indices = np.asarray(found)
+        empty = np.asarray(column.is_null()) | (indices == len(layout.alphabet))
+        codes[:, period - 1] = np.where(empty, MISSING, indices)
+    layout.check_codes(path, codes, lines)
+    return Cells(first.to_pylist(), codes, lines)
+
+
+def _until_repeated(path: Path, parquet: Any) -> Any:
+    """The table; but nothing after the rows where something in the first column comes twice, which is refused anyway.
+
+    A small file can hold one row a billion times.
+    """
+    batches, seen, rows = [], set[str | None](), 0
+    with _understood(path) as pa:
+        for batch in parquet.iter_batches(_ROWS_AT_ONCE, use_threads=False):
+            batches.append(_checked(batch))
+            rows += batch.num_rows
+            seen.update(_strings(pa, path, pa.Table.from_batches([batch]), 0).to_pylist())
+            if len(seen) < rows:
+                break
+        return pa.Table.from_batches(batches, parquet.schema_arrow)
+
+
+def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:
+    """A column as strings: of strings or integers, plain or as a dictionary, or of nothing but nulls."""
+    column = table.column(place)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if pa.types.is_floating(kind):  # what integers with gaps become on their way through pandas
+        column = pa.compute.if_else(pa.compute.is_nan(column), None, column)
+        if pa.compute.all(pa.compute.equal(pa.compute.round(column), column)).as_py() is False:
+            refuse(path, f"column {place + 1}: expected strings or integers, but it holds fractions")
+        column, kind = column.cast(pa.int64()), pa.int64()
+    if not any(fits(kind) for fits in (*texts, pa.types.is_integer, pa.types.is_null)):
+        refuse(path, f"column {place + 1}: expected strings or integers, but its type is {kind}")
+    return column.cast(pa.string())

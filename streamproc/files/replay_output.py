@@ -1,0 +1,76 @@
+"""The files a replay leaves in its folder: `<release>.csv`, `summary.json`, and `errors.csv` if it was repeated."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from streamproc.errors import InvalidInput
+from streamproc.files.study_files import write_release_csv, writing
+from streamproc.panel import Panel
+from streamproc.replay.evaluation import HEADER
+from streamproc.replay.summary import Summary
+from streamproc.storage.filesystem import display
+
+SUMMARY = "summary.json"
+ERRORS = "errors.csv"
+
+_PRIVATE = 0o600
+
+
+def results_folder(folder: Path, releases: Collection[str], inputs: Collection[Path]) -> None:
+    """Make sure, before any work is done, that the files can be written and that none would replace an input."""
+    try:
+        for path in [folder / name for name in (SUMMARY, ERRORS, *map(_release_file, releases))]:
+            if path.exists() and any(path.samefile(read) for read in inputs):
+                raise InvalidInput(f"{display(path)}: is an input, and would be replaced; name another folder to write to")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileExistsError:
+        raise InvalidInput(f"{display(folder)}: expected a folder to write to, but it is a file") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a name the system allows"
+        raise InvalidInput(f"{display(folder)}: expected a folder to write to: {why}") from None
+
+
+def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *, repeated: bool) -> list[Path]:
+    """Write every release, then the summary; each appears whole or not at all. Where they are, in that order."""
+    paths = []
+    if not repeated:
+        (folder / ERRORS).unlink(missing_ok=True)  # of an earlier run: it would be taken for this one's
+    for name, panel in panels.items():
+        paths.append(folder / _release_file(name))
+        write_release_csv(paths[-1], np.stack(panel.columns, axis=1), panel.contract.alphabet)
+    paths.append(folder / SUMMARY)
+    write_json(paths[-1], summary)
+    return paths
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Plain values as a JSON file."""
+    with writing(path) as file:
+        file.write(json_text(values).encode())
+
+
+@contextmanager
+def writing_errors(folder: Path) -> Iterator[BinaryIO]:
+    """A file for the rows of `errors.csv`, its header written. It holds the truth, so only its owner may read it."""
+    with writing(folder / ERRORS, _PRIVATE) as file:
+        file.write(HEADER.encode())
+        yield file
+
+
+def json_text(values: Mapping[str, Any]) -> str:
+    """JSON as it is written and shown."""
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
+
+
+def _release_file(release: str) -> str:
+    return f"{release}.csv"

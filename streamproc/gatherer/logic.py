@@ -1,0 +1,358 @@
+"""One partition's gatherer, without any I/O: records and cuts in, tallies and rejects out, state in between.
+
+What it tallies is a function of the log and the cuts alone, however records were batched, however often it was stopped and
+resumed: a report belongs to period `t` if it claims `t` and sits below the cut of `t`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.errors import Malformed
+from streamproc.gatherer.early_reports import EarlyReports, Reports
+from streamproc.gatherer.member_index import HASH, People
+from streamproc.gatherer.open_periods import OpenPeriods
+from streamproc.gatherer.reject_collector import RejectCollector
+from streamproc.gatherer.report_buffer import NOTHING, FirstReports, Symbols
+from streamproc.gatherer.report_codes import Claims
+from streamproc.log.port import Record
+from streamproc.privacy.types import IntArray, Period
+from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.control import Cut
+from streamproc.protocol.partitioner import home_partition
+from streamproc.protocol.rejects import Reason, Reject
+from streamproc.protocol.report_fast_path import split_reports
+from streamproc.protocol.reports import ReportBatch, decode_any
+from streamproc.protocol.tallies import Tally
+from streamproc.releases.tally_state import Cohort
+from streamproc.study import Study
+
+UNKNOWN_SIZE = 10_000_000
+"""People a partition admits at most when the study does not say how many it expects."""
+
+MAX_UNDECIDED = 4_000_000
+"""Reports kept at most because they depend on a cut to come, under the rule `last` or with `population.ahead`.
+
+Then the partition pauses. All of them lie beyond the last cut that is known, so every known cut has been reached, and a cut
+does not depend on how far anybody has read.
+"""
+
+_OFFSET = attrgetter("offset")
+
+
+class Gathering:
+    """The state of one partition. Its owner feeds it in the order of the log."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._study = place.study
+        size = place.study.population.size
+        self._people = People(place.key, UNKNOWN_SIZE if size is None else 2 * size)
+        self._period = Period(0)
+        self._cuts: dict[int, int] = {}
+        self._last_cut = 0
+        """Of all that are known: cuts do not go back, so what lies below it is below the cut of every later period."""
+        self._open = OpenPeriods(place.study.population.duplicates)
+        self._joined = _nobody()
+        """Without a roster: who reported in period 1, whatever the symbol."""
+        self._cohort: Cohort | None = None
+        self._last = np.empty(0, dtype=np.uint8)
+        self._ahead = place.study.population.ahead
+        self._early = EarlyReports()
+        self._rejects = RejectCollector(place.partition)
+        self._symbol = place.study.symbol_index
+        self._claims = Claims(place.study, place.key)
+        if place.roster is not None:
+            self._people.admit_all(individual for individual in place.roster if place.is_home(individual))
+            self._enrol()
+
+    @property
+    def period(self) -> Period:
+        """The last period settled."""
+        return self._period
+
+    @property
+    def people(self) -> int:
+        """Rows in use; before period 1 is settled these may hold people who will not be members."""
+        return len(self._people)
+
+    @property
+    def _fixed_people(self) -> int | None:
+        """Rows in use once the members are decided; None while ids are still admitted."""
+        return None if self._cohort is None else len(self._people)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it must not read on before it learns of another cut."""
+        return self._open.undecided + len(self._early) > MAX_UNDECIDED
+
+    def learn(self, cut: Cut) -> None:
+        """Take note of a valid cut; cuts come in the order of their periods."""
+        self._last_cut = self._cuts[cut.period] = cut.ends[self._place.partition]
+        self._rejects.reject(self._open.decide(self._surely_ends, self._fixed_people), Reason.DUPLICATE)
+        if self._ahead is not None and len(self._early):
+            too_early, others = self._early.learn(cut.period, self._last_cut, self._ahead)
+            self._rejects.reject(too_early, Reason.TOO_EARLY)
+            self._file(others)
+
+    def next_cut(self) -> int | None:
+        """The offset at which the next period to settle ends, if that is known."""
+        return self._cuts.get(self._period + 1)
+
+    def take_rejects(self) -> list[Reject]:
+        """The rejects since the last call, in the order of the log: at most one for each record, whenever it was read."""
+        return self._rejects.drain()
+
+    def take_counts(self) -> dict[Reason, int]:
+        """How many reports were rejected for each reason since the last call, also where the reject is not final yet."""
+        return self._rejects.take_counts()
+
+    def ingest(self, records: Sequence[Record]) -> None:
+        """Take in records in the order of the log."""
+        # Nearly every record is a report of somebody known, with a symbol of the alphabet, of this period or the next: those
+        # are recognised all together, and only the others are decoded one by one.
+        self._claims.expect(self._period + 1, self._period + 2)
+        ids, tails = split_reports(Spans.of([record.value or b"" for record in records]))
+        rows, claims = self._people.rows(ids), self._claims.numbers(tails)
+        offsets = np.fromiter(map(_OFFSET, records), dtype=np.int64, count=len(records))
+        done = 0
+        for place in np.flatnonzero((rows < 0) | (claims < 0)).tolist():
+            report = self._decode(records[place])
+            if isinstance(report, ReportBatch):
+                self._file_claims(rows[done:place], claims[done:place], offsets[done:place])
+                self._ingest_batch(report, records[place].offset)
+                done = place + 1
+            else:
+                rows[place], claims[place] = report or (-1, -1)
+        self._file_claims(rows[done:], claims[done:], offsets[done:])
+
+    def _decode(self, record: Record) -> tuple[int, int] | ReportBatch | None:
+        """A record that the inner loop does not know: a row and a claim, a batch, or None after a reject."""
+        try:
+            report = decode_any(record.value)
+        except Malformed:
+            self._rejects.reject_one(record.offset, Reason.UNDECODABLE)
+            return None
+        if isinstance(report, ReportBatch):
+            return report
+        individual, period, symbol = report
+        row = self._people.known.get(individual)
+        if row is None:
+            row = self._row_of(individual, period, record.offset)
+            if row is None:
+                return None
+        if not 1 <= period <= self._study.horizon:
+            self._rejects.reject_one(record.offset, Reason.PERIOD_OUT_OF_RANGE)
+            return None
+        return row, self._claims.number(period, symbol)
+
+    def _file_claims(self, rows: IntArray, claims: IntArray, offsets: IntArray) -> None:
+        here = rows >= 0
+        if here.any():
+            periods, symbols = self._claims.look_up(claims[here])
+            self._file(Reports(rows[here], periods, symbols, offsets[here]))
+
+    def settle(self, position: int) -> list[Tally]:
+        """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
+        tallies = []
+        while (cut := self.next_cut()) is not None and cut <= position:
+            tallies.append(self._settle_next(cut))
+        return tallies
+
+    def _ingest_batch(self, batch: ReportBatch, offset: int) -> None:
+        if len(batch.ids) > 1:
+            self._rejects.expect(offset, len(batch.ids))
+        known = self._people.known
+        rows = self._people.rows(batch.id_spans)
+        for place in np.flatnonzero(rows < 0).tolist():
+            individual = batch.ids[place]
+            row = known.get(individual)
+            if row is None:
+                row = self._row_of(individual, int(batch.periods[place]), offset)
+            rows[place] = -1 if row is None else row
+        here = rows >= 0
+        symbols = np.where(batch.symbols < self._study.q, batch.symbols, NOTHING)
+        periods, offsets = batch.periods[here].astype(np.int64), np.full(np.count_nonzero(here), offset)
+        self._file(Reports(rows[here], periods, symbols[here], offsets))
+
+    def _row_of(self, individual: str, period: int, offset: int) -> int | None:
+        """The row of an id not seen since the start, admitting it where that is still open; else a reject and None."""
+        row = self._people.find(individual)
+        if row is not None:
+            return row
+        if not 1 <= period <= self._study.horizon:
+            self._rejects.reject_one(offset, Reason.PERIOD_OUT_OF_RANGE)
+        elif not self._place.is_home(individual):
+            self._rejects.reject_one(offset, Reason.FOREIGN_PARTITION)
+        elif period != 1 or self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
+            # Only a report for period 1 admits an id: ids that take part in no period 1 must not use up the capacity.
+            self._rejects.reject_one(offset, Reason.UNKNOWN_PERSON)
+        elif (row := self._people.admit(individual)) is None:
+            self._rejects.reject_one(offset, Reason.NOT_ADMITTED)
+        return row
+
+    def _file(self, reports: Reports) -> None:
+        """Sort reports by the period they claim."""
+        if self._ahead is not None:
+            reports = self._in_time(reports, self._ahead)
+        reports = self._of_open_periods(reports)
+        rows, periods, symbols, offsets = reports
+        if not len(rows):
+            return
+        if (first := int(periods[0])) == periods.min() == periods.max():
+            self._file_period(first, rows, symbols, offsets)
+            return
+        # One sort: the work does not grow with the product of the reports and the periods that they claim.
+        order = np.argsort(periods, kind="stable")
+        starts = np.flatnonzero(np.diff(periods[order], prepend=-1)).tolist()
+        for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+            here = order[start:end]
+            self._file_period(int(periods[here[0]]), rows[here], symbols[here], offsets[here])
+
+    def _of_open_periods(self, reports: Reports) -> Reports:
+        """Those that claim a period of the study that is not settled; the others are rejected."""
+        outside = (reports.periods < 1) | (reports.periods > self._study.horizon)
+        late = ~outside & (reports.periods <= self._period)
+        self._rejects.reject(reports.offsets[outside], Reason.PERIOD_OUT_OF_RANGE)
+        self._rejects.reject(reports.offsets[late], Reason.LATE)
+        closed = outside | late
+        return reports.where(~closed) if closed.any() else reports
+
+    def _in_time(self, reports: Reports, ahead: int) -> Reports:
+        """Those that are not too early; of the others some are, and the rest waits for a cut beyond it."""
+        # Whatever is read now lies beyond the cuts of the periods that are settled.
+        cuts = np.array([self._cuts[period] for period in sorted(self._cuts)], dtype=np.int64)
+        closed = self._period + np.searchsorted(cuts, reports.offsets, side="right")
+        early = (reports.periods > closed + ahead) & (reports.periods <= self._study.horizon)
+        if not early.any():
+            return reports
+        final = reports.offsets < self._last_cut
+        self._rejects.reject(reports.offsets[early & final], Reason.TOO_EARLY)
+        self._early.append(reports.where(early & ~final))
+        return reports.where(~early)
+
+    def _file_period(self, period: int, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
+        cut = self._cuts.get(period)
+        if cut is not None and (late := offsets >= cut).any():
+            self._rejects.reject(offsets[late], Reason.LATE)
+            rows, symbols, offsets = rows[~late], symbols[~late], offsets[~late]
+        if period == 1 and self._cohort is None:
+            self._joined.add(rows, np.zeros_like(symbols), offsets)
+        if (wrong := symbols == NOTHING).any():
+            self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)
+            rows, symbols, offsets = rows[~wrong], symbols[~wrong], offsets[~wrong]
+        repeated = self._open.add(
+            period,
+            rows,
+            symbols,
+            offsets,
+            self._surely_ends(period),
+            people=self._fixed_people,
+            is_next=period == self._period + 1,
+        )
+        self._rejects.reject(repeated, Reason.DUPLICATE)
+
+    def _surely_ends(self, period: int) -> int:
+        """An offset which the cut of this open period is not below."""
+        return self._cuts.get(period, self._last_cut)
+
+    def _settle_next(self, cut: int) -> Tally:
+        period = Period(self._period + 1)
+        if self._cohort is None:
+            self._decide_members(cut)
+            self._enrol()
+        assert self._cohort is not None
+        settled = self._open.settle(period, cut, len(self._people))
+        self._rejects.reject(settled.late, Reason.LATE)
+        self._rejects.reject(settled.repeated, Reason.DUPLICATE)
+        self._rejects.count(settled.counted)
+        fill = self._study.population.missing.fill
+        instead = self._last if fill is None else np.uint8(self._symbol[fill])
+        self._last = np.where(settled.symbols == NOTHING, instead, settled.symbols)
+        self._cohort, counts = self._cohort.fold(self._last)
+        self._period = period
+        del self._cuts[period]
+        return Tally(self._place.partition, period, len(self._people), counts)
+
+    def _decide_members(self, cut: int) -> None:
+        """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
+        members = self._joined.settle(cut, len(self._people)).symbols != NOTHING
+        self._people.keep(members)
+        self._rejects.reject(self._open.keep(members), Reason.UNKNOWN_PERSON)
+        self._rejects.reject(self._open.fix_rows(len(self._people)), Reason.DUPLICATE)
+        self._rejects.reject(self._early.keep(members), Reason.UNKNOWN_PERSON)
+        self._joined = _nobody()
+
+    def _enrol(self) -> None:
+        """The members are known: from now on there is a cohort."""
+        self._cohort = Cohort.of(self._study, len(self._people))
+        self._last = np.full(len(self._people), self._symbol[self._study.population.initial], dtype=np.uint8)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything but the cuts, for a checkpoint; no ids in it, only their keyed hashes."""
+        state: dict[str, npt.NDArray[np.generic]] = {
+            "period": np.array([self._period]),
+            "hashes": self._people.hashes.view(np.uint8),
+            "last": self._last,
+        }
+        if self._cohort is None:
+            state |= {f"joined/{name}": array for name, array in self._joined.arrays().items()}
+        else:
+            state["windows"] = self._cohort.windows
+            state |= {f"weights/{release}": ones for release, ones in self._cohort.weights.items()}
+        return state | self._open.arrays() | self._early.arrays() | self._rejects.arrays()
+
+    @classmethod
+    def restored(cls, place: Place, state: Mapping[str, npt.NDArray[np.generic]]) -> Gathering:
+        """The gatherer whose `arrays` these are; it must still be told the cuts of the periods not settled."""
+        gathering = cls(place)
+        gathering._period = Period(int(state["period"][0]))
+        gathering._people.restore(np.ascontiguousarray(state["hashes"]).view(HASH))
+        gathering._last = np.array(state["last"], dtype=np.uint8)
+        if "windows" in state:
+            weights = {r.name: state[f"weights/{r.name}"] for r in place.study.releases if r.kind == "cumulative"}
+            gathering._cohort = Cohort(place.study, gathering._period, state["windows"], weights)  # type: ignore[arg-type]
+        else:
+            gathering._cohort = None
+            gathering._joined = FirstReports(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
+        gathering._early = EarlyReports.restored(state)
+        gathering._rejects.restore(state)
+        gathering._open = OpenPeriods.restored(place.study.population.duplicates, state, gathering._period + 1)
+        return gathering
+
+
+def _nobody() -> FirstReports:
+    """A slot for each person, all empty."""
+    return FirstReports(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which part of which study a gatherer works on."""
+
+    study: Study
+    partition: int
+    key: bytes
+    """The study's secret key for hashing ids."""
+    roster: Sequence[str] | None = None
+    """All ids of the study, if it has a roster; only those at home here matter."""
+
+    @property
+    def partitions(self) -> int:
+        """`P`, fixed for the study."""
+        return self.study.broker.partitions
+
+    @property
+    def key_mark(self) -> bytes:
+        """Tells this key from others, and nothing about it."""
+        return hashlib.blake2b(self.study.name.encode(), key=self.key, digest_size=16, person=b"key mark").digest()
+
+    def is_home(self, individual: str) -> bool:
+        """Whether this is the one partition where this id's reports count."""
+        return home_partition(individual, self.partitions) == self.partition

@@ -1,0 +1,164 @@
+"""The reports of all periods that have not been settled, in memory proportional to what was sent.
+
+The period that closes next has a slot for each person. Every later period is kept sparsely: it takes at most 33 bytes for
+each person who has reported for it, and 1 kB. Once the members are decided (with a roster from the start, else when period 1
+is settled), a period gets a slot for each person as soon as slots take less, so it takes at most about 12 bytes for each
+person of the partition. Before that the number of rows still grows, and slots for all rows would not be bounded by what was
+sent. `RejectCollector` keeps at most 15 bytes for each batch record that holds one of these reports, and 12 bytes for each
+reason for which other reports of that record were rejected. With `population.ahead` only so many periods are open. Reports
+that depend on a cut to come are bounded apart (`gathering.MAX_UNDECIDED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.gatherer.report_buffer import NOTHING, SLOT_BYTES, FirstReports, LastReports, OpenReports, Settled, Symbols
+from streamproc.privacy.types import IntArray
+from streamproc.study.study import Duplicates
+
+Arrays: TypeAlias = dict[str, npt.NDArray[np.generic]]
+
+_DENSE, _SPARSE, _UNDECIDED = "dense/", "sparse/", "undecided/"
+"""Names of arrays in a checkpoint. Each array holds all periods of its kind one after the other; `periods` and `lengths` say
+which periods, and how many entries each has. Undecided reports are stored in the same way whether their period has slots."""
+
+_BEFORE_3 = "open/"
+"""Before version 3 of state files: the arrays of one period, which has slots; the period follows in the name."""
+
+_OPEN = "open_"
+"""How the names of undecided reports begin in `OpenReports.arrays`."""
+
+
+class OpenPeriods:
+    """Reports by the period they claim. Rows are those of `People`."""
+
+    def __init__(self, rule: Duplicates) -> None:
+        self._rule = rule
+        self._reports: dict[int, OpenReports] = {}
+
+    @property
+    def undecided(self) -> int:
+        """Reports kept because another one of their person may or may not lie below a cut."""
+        return sum(reports.undecided for reports in self._reports.values())
+
+    def add(
+        self,
+        period: int,
+        rows: IntArray,
+        symbols: Symbols,
+        offsets: IntArray,
+        sure: int,
+        *,
+        people: int | None,
+        is_next: bool,
+    ) -> IntArray:
+        """Reports for one period in the order of the log; it ends at offset `sure` or later.
+
+        `people` is None until the members are decided. `is_next`: whether it closes next. Answers with the offsets of
+        reports that cannot count any more.
+        """
+        reports = self._of(period)
+        repeated = reports.add(rows, symbols, offsets, sure)
+        if is_next or _is_smaller_dense(reports, people):
+            repeated = np.concatenate([repeated, reports.make_dense()])
+        return repeated
+
+    def decide(self, sure: Callable[[int], int], people: int | None) -> IntArray:
+        """Each period ends at offset `sure(period)` or later: the offsets of reports that cannot count any more."""
+        named = [np.empty(0, dtype=np.int64)]
+        for period, reports in self._reports.items() if self._rule == "last" else ():
+            named.append(reports.decide(sure(period)))
+            if _is_smaller_dense(reports, people):
+                named.append(reports.make_dense())
+        return np.concatenate(named)
+
+    def settle(self, period: int, cut: int, people: int) -> Settled:
+        """Each of `people` rows' symbol in this period, from the reports below `cut`; the period is here no longer."""
+        settled = self._of(period).settle(cut, people)
+        del self._reports[period]
+        return settled
+
+    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+        """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
+        named = [reports.keep(members) for reports in self._reports.values()]
+        return np.concatenate([np.empty(0, dtype=np.int64), *named])
+
+    def fix_rows(self, people: int) -> IntArray:
+        """The members are decided: give slots to periods for which these take less; as `decide` answers."""
+        named = [reports.make_dense() for reports in self._reports.values() if _is_smaller_dense(reports, people)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *named])
+
+    def _of(self, period: int) -> OpenReports:
+        if period not in self._reports:
+            self._reports[period] = self._new({})
+        return self._reports[period]
+
+    def _new(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> OpenReports:
+        # The arrays of a checkpoint are what `arrays` gave.
+        return FirstReports(**arrays) if self._rule == "first" else LastReports(**arrays)  # type: ignore[arg-type]
+
+    def arrays(self) -> Arrays:
+        """Everything, for a checkpoint. The number of arrays does not depend on the number of periods."""
+        parts: dict[str, list[npt.NDArray[np.generic]]] = {}
+        for period, reports in sorted(self._reports.items()):
+            arrays = reports.arrays()
+            decided = _SPARSE if "rows" in arrays else _DENSE
+            for name, array in arrays.items():
+                kind = _UNDECIDED if name.startswith(_OPEN) else decided
+                if not len(array) and kind != _DENSE:
+                    continue
+                parts.setdefault(kind + name.removeprefix(_OPEN), []).append(array)
+                if name.removeprefix(_OPEN) == "offsets":
+                    parts.setdefault(f"{kind}periods", []).append(np.array([period], dtype=np.uint16))
+                    parts.setdefault(f"{kind}lengths", []).append(np.array([len(array)], dtype=np.int64))
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    @classmethod
+    def restored(cls, rule: Duplicates, state: Mapping[str, npt.NDArray[np.generic]], next_period: int) -> OpenPeriods:
+        """Those whose `arrays` are among these. A checkpoint is written when period 1 is settled or later."""
+        self = cls(rule)
+        by_period: dict[int, Arrays] = {}
+        for period in {int(name.split("/")[1]) for name in state if name.startswith(_BEFORE_3)}:
+            arrays = _without(state, f"{_BEFORE_3}{period}/")
+            by_period[period] = arrays if period == next_period else _thinned(arrays)
+        for kind in (_DENSE, _SPARSE, _UNDECIDED):
+            for period, arrays in _split(_without(state, kind)):
+                prefix = _OPEN if kind == _UNDECIDED else ""
+                by_period.setdefault(period, {}).update({prefix + name: array for name, array in arrays.items()})
+        self._reports = {period: self._new(arrays) for period, arrays in by_period.items()}
+        return self
+
+
+def _is_smaller_dense(reports: OpenReports, people: int | None) -> bool:
+    return people is not None and reports.sparse_bytes > SLOT_BYTES * people
+
+
+def _split(arrays: Arrays) -> Iterator[tuple[int, Arrays]]:
+    """The arrays of each period, from those of all periods together. Raises ValueError if their lengths do not fit."""
+    if not arrays:
+        return
+    periods, lengths = arrays.pop("periods").tolist(), arrays.pop("lengths").astype(np.int64)
+    ends = np.cumsum(lengths)
+    if (lengths < 0).any() or any(len(array) != lengths.sum() for array in arrays.values()):
+        raise ValueError
+    for period, start, end in zip(periods, (ends - lengths).tolist(), ends.tolist(), strict=True):
+        yield period, {name: array[start:end] for name, array in arrays.items()}
+
+
+def _without(state: Mapping[str, npt.NDArray[np.generic]], prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def _thinned(arrays: Arrays) -> Arrays:
+    """The arrays of a period with slots; sparsely, if few of the slots hold a report."""
+    symbols, offsets = arrays["symbols"], arrays["offsets"]
+    rows = np.flatnonzero(symbols != NOTHING)
+    if 8 * len(rows) > len(symbols):
+        return arrays
+    rows = rows[np.argsort(offsets[rows], kind="stable")]
+    return arrays | {"rows": rows, "symbols": symbols[rows], "offsets": offsets[rows]}

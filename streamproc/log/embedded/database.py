@@ -1,0 +1,194 @@
+"""A SQLite file in a thread of its own: the loop never waits for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from streamproc.errors import InvalidInput, LogUnavailable, OutcomeUnknown
+from streamproc.log.embedded.sql import SCHEMA
+from streamproc.storage.filesystem import LOST_AND_FOUND, LocalFileSystem, display, sync_found
+
+APPLICATION = 0x53545250
+VERSION = 1
+"""Written into the file, so that nothing else is taken for a log, nor one of another version."""
+
+OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", LOST_AND_FOUND)
+"""How the names of files end that may lie in a log's folder before the log does: another process may be making it."""
+
+T = TypeVar("T")
+
+
+class Database:
+    """One connection, opened when it is first needed. `timeout`: seconds to wait for other processes' writes."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedded-log")
+        self._db: sqlite3.Connection | None = None
+
+    async def read(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T]) -> T:
+        """What `work` finds in one consistent view; `absent()` if nobody has created the file yet."""
+        return await self._run(lambda: self._read(work, absent))
+
+    async def write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None = None) -> T:
+        """Do `work` whole or not at all. Where there is no file: `absent()`, or without it a new file."""
+        return await self._run(lambda: self._write(work, absent))
+
+    async def compact(self) -> None:
+        """Leave nothing of what was deleted in the file or beside it."""
+        await self._run(self._compact)
+
+    async def close(self) -> None:
+        """Ends the thread; waits for what is under way."""
+        await self._run(self._close)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _read(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T]) -> T:
+        try:
+            db = self._open(create=False)
+            if db is None:
+                return absent()
+            db.execute("BEGIN")
+            try:
+                return work(db)
+            finally:
+                db.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    def _write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None) -> T:
+        try:
+            db = self._open(create=absent is None)
+            if db is None:
+                assert absent is not None
+                return absent()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(db)
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+        try:
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            # A failed sync does not tell what is on the disk.
+            self._close()
+            raise OutcomeUnknown(f"{display(self._path)}: the end of a write failed: {error}") from None
+        return result
+
+    def _compact(self) -> None:
+        try:
+            db = self._open(create=False)
+            if db is not None:
+                db.execute("VACUUM")
+                # What VACUUM wrote is in the write-ahead log, and the old pages are in the file until this.
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if busy:
+                    raise LogUnavailable(f"{display(self._path)}: another process is reading what was deleted; try again")
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    def _open(self, *, create: bool) -> sqlite3.Connection | None:
+        if self._db is not None:
+            return self._db
+        if not self._is_there(create=create):
+            if not create:
+                return None
+            self._create_file()
+        db = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        try:
+            db.execute("PRAGMA synchronous = FULL")
+            self._check_version(db)
+        except BaseException:
+            db.close()
+            raise
+        self._db = db
+        return db
+
+    def _is_there(self, *, create: bool) -> bool:
+        try:
+            if self._path.exists():
+                return True
+            self._check_folder(create=create)
+        except OSError as error:
+            raise LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be read: {error.strerror}") from None
+        return False
+
+    def _check_folder(self, *, create: bool) -> None:
+        """A mistyped name is no empty log; and reports must not come to lie among files that are meant for others."""
+        folder = self._path.parent
+        if folder.exists() and not folder.is_dir():
+            raise InvalidInput(f"embedded log {display(folder)}: is a file, expected a folder")
+        if create and folder.is_dir() and any(not file.name.endswith(OURS) for file in folder.iterdir()):
+            raise InvalidInput(f"embedded log {display(folder)}: holds other files, expected a log or an empty folder")
+
+    def _create_file(self) -> None:
+        folder = self._path.parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Before SQLite makes it: its own files take the mode of this one.
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise self._not_created(error) from None
+
+    def _sync_folders(self) -> None:
+        """SQLite syncs its files, but not the folders that lead to them."""
+        try:
+            for folder in self._path.parents:
+                sync_found(LocalFileSystem(), folder)
+        except OSError as error:
+            raise self._not_created(error) from None
+
+    def _not_created(self, error: OSError) -> LogUnavailable:
+        return LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be created: {error.strerror}")
+
+    def _check_version(self, db: sqlite3.Connection) -> None:
+        if self._version(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            self._sync_folders()
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("BEGIN IMMEDIATE")
+            # Another process may have been first.
+            if self._version(db) == (0, 0):
+                for statement in SCHEMA.split(";"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id = {APPLICATION}")
+                db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute("COMMIT")
+        application, version = self._version(db)
+        if application != APPLICATION:
+            raise InvalidInput(f"{display(self._path)}: expected an embedded log, but it is another kind of database")
+        if version != VERSION:
+            raise InvalidInput(f"{display(self._path)}: an embedded log of version {version}, expected {VERSION}")
+
+    def _version(self, db: sqlite3.Connection) -> tuple[int, int]:
+        return db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0]
+
+    def _explained(self, error: sqlite3.Error) -> InvalidInput | LogUnavailable:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        self._close()
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return InvalidInput(f"{display(self._path)}: expected an embedded log, but the file is damaged: {error}")
+        folder = self._path.parent
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and not os.access(folder, os.W_OK):
+            return LogUnavailable(
+                f"embedded log {display(folder)}: whoever reads it must be able to write to its folder too"
+            )
+        return LogUnavailable(f"{display(self._path)}: {error}")
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None

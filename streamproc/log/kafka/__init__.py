@@ -1,0 +1,6 @@
+"""The port on Kafka (brokers of version 3.1 or newer), by aiokafka."""
+
+from streamproc.log.kafka.log import KafkaLog
+from streamproc.log.kafka.settings import KafkaSettings
+
+__all__ = ["KafkaLog", "KafkaSettings"]

@@ -1,0 +1,376 @@
+"""What there is to know and to do about topics.
+
+A broker answers with what it knows. It learns of topics and leaders later than others, and much later if it stood still for
+a while: then it may take itself for a leader who was replaced long ago. So it is not believed alone where that matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
+from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
+
+from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic, NotAllowed, PolicyViolated
+from streamproc.log.kafka.aiokafka_patches import NotReady, wait_for_ready
+from streamproc.log.kafka.auth_probe import knock
+from streamproc.log.kafka.error_translation import explained, explained_code
+from streamproc.log.kafka.protocol import OffsetsRequest, TopicsRequest
+from streamproc.log.kafka.settings import PREFIX, KafkaSettings, for_a_question, milliseconds
+from streamproc.log.port import TopicSettings
+
+RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
+"""No leader yet, another leader or controller, another epoch; 78: a new leader does not know its high watermark yet."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two attempts, doubling."""
+
+T = TypeVar("T")
+
+
+class TryAgain(Exception):
+    """Not now; the message says why, should it be the last attempt."""
+
+
+class Questions:
+    """`timeout` is how many seconds a question is asked for; then it is LogUnavailable."""
+
+    def __init__(self, settings: KafkaSettings, timeout: float) -> None:
+        self.timeout = timeout
+        self._settings = settings
+        self._patience = for_a_question(timeout)
+        self._client = AIOKafkaClient(request_timeout_ms=milliseconds(self._patience), **settings.options())
+        wait_for_ready(self._client)
+
+    async def start(self) -> None:
+        """Connect to any of the servers."""
+        await self.until_answered("connecting", self._start)
+
+    async def _start(self) -> None:
+        await self._probe()
+        try:
+            await self._client.bootstrap()
+        except NotReady:
+            raise TryAgain("connecting: no broker is ready yet") from None
+        except KafkaError:
+            security = f"{PREFIX}SECURITY {self._settings.security}"
+            raise TryAgain(f"connecting: the broker answered and then hung up; is {security} what it wants?") from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _probe(self) -> None:
+        """Whether any broker lets us in. Raises NotAllowed, or TryAgain with the reason."""
+        denied, reason = None, "no answer"
+        for host, port, _ in self._client.hosts:
+            try:
+                return await knock(host, port, self._settings, self._patience)
+            except NotAllowed as denial:
+                denied = denied or denial
+            except LogUnavailable as away:
+                reason = str(away)
+        raise denied or TryAgain(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
+
+    async def _knock_at(self, node: int) -> None:
+        """Whether that broker lets us in, under the address that the others tell. Raises NotAllowed, or TryAgain."""
+        broker = self._client.cluster.broker_metadata(node)
+        if broker is None:
+            return await self._probe()
+        try:
+            await knock(broker.host, broker.port, self._settings, self._patience)
+        except LogUnavailable as away:
+            raise TryAgain(f"broker {broker.host}:{broker.port} cannot be reached: {away}") from None
+
+    async def check_welcome(self) -> None:
+        """Raise NotAllowed if brokers that we reach do not let us in any more, as after a password was changed."""
+        with suppress(TryAgain, TimeoutError):
+            async with asyncio.timeout(self.timeout):
+                await self._probe()
+
+    async def ask(self, request: Any, what: str, node: int | None = None) -> Any:
+        """One attempt at one request to `node`, or to any; the broker's answer, whatever it says."""
+        node = self._client.get_random_node() if node is None else node
+        try:
+            return await self._client.send(node, request)
+        except (KafkaError, OSError, TimeoutError) as error:
+            self._client.force_metadata_update()
+            if isinstance(error, (KafkaConnectionError, NodeNotReadyError)):
+                await self._knock_at(node)  # a client says no more than that it has no connection
+            failure = explained(error, what, LogUnavailable)
+            raise (TryAgain(str(failure)) if isinstance(failure, LogUnavailable) else failure) from None
+
+    async def until_answered(self, what: str, attempt: Callable[[], Awaitable[T]], timeout: float | None = None) -> T:
+        """What `attempt` returns, once it does not raise TryAgain any more."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self.timeout if timeout is None else timeout)
+        pause, reason = FIRST_PAUSE, f"{what}: no answer from the broker in time"
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await attempt()
+            except TryAgain as again:
+                reason = str(again)
+            except TimeoutError:
+                raise LogUnavailable(reason) from None
+            if loop.time() + pause > deadline:
+                raise LogUnavailable(reason)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def check(code: int, what: str) -> None:
+    """Raise what an error code in an answer means, if it is one."""
+    if code in RETRIABLE:
+        raise TryAgain(f"{what}: Kafka's error {code}")
+    if code != 0:
+        raise explained_code(code, what, LogUnavailable)
+
+
+NO_TOPIC, INVALID_TOPIC = 3, 17
+
+
+@dataclass(frozen=True)
+class Look:
+    """A topic as a broker knows it."""
+
+    id: bytes
+    """Of this incarnation: created anew it has another."""
+    leaders: dict[int, int]
+    """Partition to the node that leads it."""
+    epochs: dict[int, int]
+    """Partition to how often its leader has changed."""
+    replicas: dict[int, tuple[int, ...]]
+    """Partition to the nodes that have a copy of it."""
+
+
+def read_look(topic: str, answer: dict[str, Any]) -> Look:
+    """What a broker says of one topic. Raises NoSuchTopic, NotAllowed, TryAgain."""
+    what, (found,) = f"topic {topic}", answer["topics"]
+    if found["error_code"] in (NO_TOPIC, INVALID_TOPIC):
+        raise NoSuchTopic(topic)
+    check(found["error_code"], what)
+    parts = {part["partition"]: part for part in found["partitions"]}
+    leaders = {number: part["leader"] for number, part in parts.items()}
+    if not leaders or min(leaders.values()) < 0:
+        raise TryAgain(f"{what}: a partition has no leader")
+    return Look(
+        found["topic_id"],
+        leaders,
+        {number: part["leader_epoch"] for number, part in parts.items()},
+        {number: tuple(part["replicas"]) for number, part in parts.items()},
+    )
+
+
+EARLIEST, LATEST = -2, -1
+EXISTS, POLICY_VIOLATION = 36, 44
+REFUSED = (INVALID_TOPIC, 37, 38, 39, 40, 42)
+"""A name, a number or a setting that the cluster cannot have, such as more replicas than brokers."""
+TOPIC_RESOURCE = 2
+
+
+class Topics:
+    """Each call is repeated until the cluster has answered."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self.check_welcome = questions.check_welcome
+
+    async def all(self) -> tuple[dict[str, int], int]:
+        """Topics that any broker knows and their numbers of partitions, Kafka's own left out; and the number of brokers."""
+
+        async def once() -> tuple[dict[str, int], int]:
+            first = (await self._questions.ask(TopicsRequest(None), what)).to_object()
+            others = await self._answers({broker["node_id"] for broker in first["brokers"]}, TopicsRequest(None), what)
+            known = {
+                topic["topic"]: len(topic["partitions"])
+                for answer in (*others, first)
+                for topic in answer["topics"]
+                if not topic["is_internal"] and topic["error_code"] == 0
+            }
+            return known, len(first["brokers"])
+
+        what = "the list of topics"
+        return await self._questions.until_answered(what, once)
+
+    async def look(self, topic: str, *, node: int | None = None, timeout: float | None = None) -> Look:
+        """What `node`, or any, knows of the topic. Raises NotAllowed, and NoSuchTopic if that node, or all, know of none."""
+
+        async def once() -> Look:
+            answer = (await self._questions.ask(TopicsRequest([topic]), what, node)).to_object()
+            try:
+                return read_look(topic, answer)
+            except NoSuchTopic:
+                if node is None and await self._anybody_knows(topic, answer["brokers"], without=1):
+                    raise TryAgain(f"{what}: not every broker knows of it yet") from None
+                raise
+
+        what = f"topic {topic}"
+        return await self._questions.until_answered(what, once, timeout)
+
+    async def _anybody_knows(self, topic: str, brokers: list[dict[str, Any]], *, without: int) -> bool:
+        nodes = {broker["node_id"] for broker in brokers}
+        answers = await self._answers(nodes, TopicsRequest([topic]), f"topic {topic}", without=without)
+        return any(answer["topics"][0]["error_code"] not in (NO_TOPIC, INVALID_TOPIC) for answer in answers)
+
+    async def _answers(
+        self, nodes: Collection[int], request: TopicsRequest, what: str, *, without: int = 1
+    ) -> list[dict[str, Any]]:
+        """What all but the last `without` of these say; fewer if others cannot be reached, none where there is only one."""
+        if len(nodes) < 2:
+            return []
+        waiting = {asyncio.ensure_future(self._questions.ask(request, what, node)) for node in nodes}
+        answers: list[dict[str, Any]] = []
+        try:
+            while waiting and len(answers) < len(nodes) - without:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                answers += [each.result().to_object() for each in done if not isinstance(each.exception(), TryAgain)]
+        finally:
+            for each in waiting:
+                each.cancel()
+        return answers
+
+    async def _leader(self, topic: str, partition: int) -> tuple[int, int]:
+        """Who leads it, and the epoch, as of now.
+
+        With three copies, two of which must have a record before it is acknowledged, two know of a leader before anything is
+        acknowledged by it. So of any two that are asked one knows of it.
+        """
+        looks = [await self.look_at(topic, partition)]
+        replicas = looks[0].replicas[partition]
+        if len(replicas) > 1:
+            answers = await self._answers(replicas, TopicsRequest([topic]), f"topic {topic}")
+            if len(answers) < len(replicas) - 1:
+                raise TryAgain(f"topic {topic}: not enough brokers answer to know who leads it")
+            looks += [read_look(topic, answer) for answer in answers if answer["topics"][0]["error_code"] == 0]
+        last = max(looks, key=lambda look: look.epochs.get(partition, -1))
+        return last.leaders[partition], last.epochs[partition]
+
+    async def look_at(self, topic: str, partition: int) -> Look:
+        """The same, where that partition must be one of it."""
+        look = await self.look(topic)
+        if partition not in look.leaders:
+            raise NoSuchTopic(topic, partition)
+        return look
+
+    async def look_with_leader(self, topic: str, partition: int, *, timeout: float) -> Look:
+        """What the leader of that partition knows, whoever that becomes meanwhile."""
+
+        async def once() -> Look:
+            leader = (await self.look_at(topic, partition)).leaders[partition]
+            return read_look(topic, (await self._questions.ask(TopicsRequest([topic]), what, leader)).to_object())
+
+        what = f"topic {topic}"
+        return await self._questions.until_answered(what, once, timeout)
+
+    async def offset(self, topic: str, partition: int, which: int, *, committed: bool = False) -> int:
+        """EARLIEST; or LATEST, which is the high watermark, or for `committed` readers the last stable offset."""
+
+        async def once() -> int:
+            leader, epoch = await self._leader(topic, partition)
+            request = OffsetsRequest(topic, partition, epoch, which, committed=committed)
+            ((_, ((_, code, _, offset, *_),)),) = (await self._questions.ask(request, what, leader)).topics
+            if code == NO_TOPIC:
+                raise TryAgain(f"{what}: the leader does not know the topic")
+            check(code, what)
+            return int(offset)
+
+        what = f"offsets of {topic}"
+        return await self._questions.until_answered(what, once)
+
+    async def create(self, topic: str, settings: TopicSettings) -> None:
+        """Create it unless it is there; returns when its partitions have leaders."""
+
+        async def once() -> None:
+            request = CreateTopicsRequest(
+                [(topic, settings.partitions, settings.replication, [], list(_config(settings).items()))],
+                int(1000 * self._questions.timeout),
+                False,
+            )
+            ((_, code, message),) = (await self._questions.ask(request, what)).topic_errors
+            if code in REFUSED:
+                raise InvalidInput(f"{what}: {message}")
+            if code == POLICY_VIOLATION:
+                raise PolicyViolated(topic, message)
+            check(0 if code == EXISTS else code, what)
+
+        async def visible() -> None:
+            try:
+                await self.look(topic)
+            except NoSuchTopic:
+                raise TryAgain(f"{what}: it does not appear") from None
+
+        what = f"creating topic {topic}"
+        await self._questions.until_answered(what, once)
+        await self._questions.until_answered(what, visible)
+
+    async def delete(self, topic: str) -> None:
+        """Delete it if it is there; returns when it is gone from every broker that can be reached."""
+
+        async def once() -> None:
+            request = DeleteTopicsRequest([topic], int(1000 * self._questions.timeout))
+            ((_, code),) = (await self._questions.ask(request, what)).topic_error_codes
+            check(0 if code == NO_TOPIC else code, what)
+
+        async def gone() -> None:
+            answer = (await self._questions.ask(TopicsRequest([topic]), what)).to_object()
+            try:
+                read_look(topic, answer)
+            except NoSuchTopic:
+                # The broker that is heard of last may be the one that is asked next.
+                if not await self._anybody_knows(topic, answer["brokers"], without=0):
+                    return
+            raise TryAgain(f"{what}: it does not disappear")
+
+        what = f"deleting topic {topic}"
+        await self._questions.until_answered(what, once)
+        await self._questions.until_answered(what, gone)
+
+    async def settings_of(self, topic: str) -> TopicSettings:
+        """How it is set up, whatever of it is the cluster's default."""
+
+        async def once() -> dict[str, str]:
+            request = DescribeConfigsRequest([(TOPIC_RESOURCE, topic, names)], False)
+            ((code, _, _, _, entries),) = (await self._questions.ask(request, what)).resources
+            if code == NO_TOPIC:
+                raise TryAgain(f"{what}: not every broker knows of it yet")
+            check(code, what)
+            return {entry[0]: entry[1] for entry in entries}
+
+        what = f"settings of topic {topic}"
+        look = await self.look(topic)
+        names = list(_config(TopicSettings(1)))
+        config = await self._questions.until_answered(what, once)
+        return TopicSettings(
+            partitions=len(look.leaders),
+            retention_ms=int(config["retention.ms"]),
+            replication=len(look.replicas[0]),
+            min_insync_replicas=int(config["min.insync.replicas"]),
+            cleanup_policy=config["cleanup.policy"],
+            retention_bytes=int(config["retention.bytes"]),
+            unclean_leader_election=config["unclean.leader.election.enable"] == "true",
+            compression=config["compression.type"],
+            max_batch_bytes=int(config["max.message.bytes"]),
+            timestamp_type=config["message.timestamp.type"],
+            timestamp_before_max_ms=int(
+                config.get("message.timestamp.before.max.ms", TopicSettings.timestamp_before_max_ms)
+            ),
+        )
+
+
+def _config(settings: TopicSettings) -> dict[str, str]:
+    return {
+        "retention.ms": str(settings.retention_ms),
+        "retention.bytes": str(settings.retention_bytes),
+        "cleanup.policy": settings.cleanup_policy,
+        "min.insync.replicas": str(settings.min_insync_replicas),
+        "unclean.leader.election.enable": "true" if settings.unclean_leader_election else "false",
+        "compression.type": settings.compression,
+        "max.message.bytes": str(settings.max_batch_bytes),
+        "message.timestamp.type": settings.timestamp_type,
+        "message.timestamp.before.max.ms": str(settings.timestamp_before_max_ms),
+    }

@@ -1,0 +1,74 @@
+"""Connecting once by hand: a client of aiokafka does not tell a broker that is away from one that denies us."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from asyncio import IncompleteReadError
+
+from aiokafka.conn import create_conn
+from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+
+from streamproc.errors import LogUnavailable, NotAllowed
+from streamproc.log.kafka.error_translation import DENIED, explained
+from streamproc.log.kafka.settings import PREFIX, KafkaSettings
+
+_BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""A connection that ended in mid-handshake, as those to a broker that is restarting do."""
+
+_TLS_ALERT = 0x1503
+"""How an answer in TLS begins that says why there will be no other."""
+
+
+async def knock(host: str, port: int, settings: KafkaSettings, timeout: float) -> None:
+    """Connect, show who we are, and hang up. Raises NotAllowed; or LogUnavailable, whose message is the reason alone."""
+    try:
+        connection = await create_conn(host, port, request_timeout_ms=int(1000 * timeout), **settings.security_options())
+    except (OSError, KafkaError, TimeoutError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error.__cause__, (ssl.SSLError, IncompleteReadError)) else error
+        denial = _denial(cause, settings)
+        if denial is not None:
+            raise NotAllowed(f"connecting to {host}:{port}: {denial}") from None
+        raise LogUnavailable(_reason(cause, settings)) from None
+    connection.close()
+
+
+def _denial(error: BaseException, settings: KafkaSettings) -> str | None:
+    """Why it makes no sense to knock again; None if it may."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is not to be trusted: {error.verify_message.rstrip('.')}"
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN):
+        return _of_tls(error, settings)
+    if isinstance(error, SaslAuthenticationFailed):
+        return f"the broker does not know user {settings.user}, or not with the password in {PREFIX}PASSWORD_FILE"
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return f"the broker does not offer {PREFIX}MECHANISM {settings.mechanism}"
+    if isinstance(error, IllegalSaslStateError):
+        return f"the broker does not want SASL here, but {PREFIX}SECURITY is {settings.security}"
+    if isinstance(error, DENIED):
+        return str(explained(error, "the broker does not let us in", NotAllowed))
+    if isinstance(error, ValueError):
+        return "the broker could not prove that it knows our password; somebody else may answer there"
+    if isinstance(error, IncompleteReadError) and (error.expected or 0) >> 16 == _TLS_ALERT and settings.tls is None:
+        return f"the broker answers in TLS, but {PREFIX}SECURITY is {settings.security}"
+    return None
+
+
+def _of_tls(error: ssl.SSLError, settings: KafkaSettings) -> str:
+    reason = (error.reason or "unknown").replace("_", " ").lower()
+    if "alert" not in reason or "certificate" not in reason:
+        return f"TLS failed: {reason}"
+    if settings.certificate is None:
+        return f"the broker wants a certificate of ours: set {PREFIX}CERT and {PREFIX}KEY"
+    return f"the broker does not accept the certificate {PREFIX}CERT, which may have expired or come from others ({reason})"
+
+
+def _reason(error: BaseException, settings: KafkaSettings) -> str:
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror)  # its number is of another table than the system's
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    if isinstance(error, (ConnectionError, ssl.SSLError)) and settings.tls is not None:
+        return "the broker hangs up on TLS"
+    return "no answer"

@@ -1,0 +1,135 @@
+"""Reading one partition of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from streamproc.errors import LogUnavailable, NoSuchTopic, OffsetLost
+from streamproc.log.kafka.admin import EARLIEST, LATEST, Look, Topics
+from streamproc.log.kafka.aiokafka_patches import never_create, open_every_batch, stop_consumer, wait_for_ready
+from streamproc.log.kafka.error_translation import explained
+from streamproc.log.kafka.settings import KafkaSettings, for_work, milliseconds
+from streamproc.log.port import Offset, Record
+
+FETCH_BYTES = 4 * 1024 * 1024
+"""Of one fetch of a partition, unless a single record is larger."""
+LEADER_PATIENCE, PATIENCE = 1.0, 5.0
+"""Seconds to ask who led last what the topic is now, and then whoever leads now, before a read is LogUnavailable."""
+
+
+class KafkaReader:
+    """A consumer of one partition.
+
+    aiokafka says once that an offset is out of range, and says nothing when a topic was created anew and is long enough
+    to be read on, or may not be read at all. So whatever it fetched is only handed out after the leader has told that
+    the topic is still the one that was opened.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topics: Topics,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        timeout: float,
+        closed: Callable[[KafkaReader], None],
+        *,
+        committed: bool,
+    ) -> None:
+        self._topics, self._closed = topics, closed
+        self._patience = min(PATIENCE, timeout)
+        self._at = TopicPartition(topic, partition)
+        self._position = offset
+        self._fetched: Sequence[Record] = ()
+        self._lost: OffsetLost | NoSuchTopic | None = None
+        self._opened: Look | None = None
+        self._consumer = AIOKafkaConsumer(
+            auto_offset_reset="none",
+            enable_auto_commit=False,
+            isolation_level="read_committed" if committed else "read_uncommitted",
+            max_partition_fetch_bytes=FETCH_BYTES,
+            request_timeout_ms=milliseconds(for_work(timeout)),
+            **settings.options(),
+        )
+        never_create(self._consumer._client)
+        wait_for_ready(self._consumer._client)
+
+    async def open(self) -> None:
+        """Check that the offset is in the log, and begin to fetch."""
+        self._opened = await self._topics.look_at(self._at.topic, self._at.partition)
+        start, end = await self._extent()
+        if not start <= self._position <= end:
+            raise OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
+        try:
+            await self._consumer.start()
+            open_every_batch(self._consumer)
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise explained(error, f"reading {self._at.topic}", LogUnavailable) from None
+        self._consumer.assign([self._at])
+        self._consumer.seek(self._at, self._position)
+
+    @property
+    def position(self) -> Offset:
+        return self._position
+
+    @property
+    def incarnation(self) -> bytes:
+        assert self._opened is not None
+        return self._opened.id
+
+    async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
+        if self._lost is not None:
+            raise self._lost
+        try:
+            if not self._fetched:
+                self._fetched = await self._fetch(max_records, timeout)
+            await self._check_topic()
+        except (OffsetLost, NoSuchTopic) as lost:
+            self._lost = lost
+            raise
+        found, self._fetched = self._fetched, ()
+        self._position = Offset(await self._consumer.position(self._at))
+        return found
+
+    async def _fetch(self, count: int, timeout: float) -> Sequence[Record]:
+        try:
+            found = await self._consumer.getmany(self._at, timeout_ms=int(1000 * timeout), max_records=count)
+        except OffsetOutOfRangeError:
+            raise await self._loss() from None
+        except KafkaError as error:
+            raise explained(error, f"reading {self._at.topic}", LogUnavailable) from None
+        records: Sequence[Record] = found.get(self._at, ())
+        return records
+
+    async def _check_topic(self) -> None:
+        """Of the leader: it knows of a new topic before it serves it."""
+        assert self._opened is not None
+        try:
+            leader = self._opened.leaders[self._at.partition]
+            look = await self._topics.look(self._at.topic, node=leader, timeout=LEADER_PATIENCE)
+        except LogUnavailable:
+            # A partition without a leader must not look like one to which nothing is sent.
+            look = await self._topics.look_with_leader(self._at.topic, self._at.partition, timeout=self._patience)
+        if look.id != self._opened.id:
+            raise await self._loss()
+        self._opened = look
+
+    async def _extent(self) -> tuple[int, int]:
+        topic, partition = self._at.topic, self._at.partition
+        return await self._topics.offset(topic, partition, EARLIEST), await self._topics.offset(topic, partition, LATEST)
+
+    async def _loss(self) -> OffsetLost | LogUnavailable:
+        """Why a broker does not have our offset: one that was away for a while may not have it yet."""
+        assert self._opened is not None
+        start, end = await self._extent()
+        if start <= self._position <= end and (await self._topics.look(self._at.topic)).id == self._opened.id:
+            return LogUnavailable(f"reading {self._at.topic}: a broker answers that is behind the others")
+        return OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
+
+    async def close(self) -> None:
+        await stop_consumer(self._consumer)
+        self._closed(self)

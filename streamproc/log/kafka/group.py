@@ -1,0 +1,100 @@
+"""Who gathers which partition, by a consumer group of Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError
+
+from streamproc.errors import LogUnavailable
+from streamproc.log.kafka.aiokafka_patches import never_create, stop_consumer, wait_for_ready
+from streamproc.log.kafka.error_translation import explained
+from streamproc.log.kafka.settings import KafkaSettings
+
+POLL = 0.05
+"""Seconds between two looks at the assignment."""
+HEARTBEAT = 3.0
+"""Seconds between two heartbeats at most: by them a member hears that partitions are to be shared anew."""
+MAX_SILENCE = 60.0
+"""Seconds without a call of `assigned` after which the group takes this member for dead."""
+
+
+class _PauseAll(ConsumerRebalanceListener):  # type: ignore[misc]
+    """The consumer only holds partitions, others read them. No more than this: aiokafka hides what fails here."""
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self._consumer = consumer
+        self.joined = False
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Nothing to do."""
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Fetch nothing. Called for an empty assignment, too."""
+        self._consumer.pause(*assigned)
+        self.joined = True
+
+
+class KafkaMembership:
+    """A consumer in the group that fetches nothing and commits nothing."""
+
+    def __init__(
+        self, settings: KafkaSettings, group: str, topic: str, timeout: float, closed: Callable[[KafkaMembership], None]
+    ) -> None:
+        self._group, self._topic, self._timeout, self._closed = group, topic, timeout, closed
+        self._last: frozenset[int] | None = None
+        self._consumer = AIOKafkaConsumer(
+            group_id=group,
+            group_instance_id=settings.instance,
+            enable_auto_commit=False,
+            # Without a position aiokafka would raise for each partition; this one is never read from.
+            auto_offset_reset="latest",
+            session_timeout_ms=int(1000 * settings.timeouts.session),
+            heartbeat_interval_ms=int(1000 * min(HEARTBEAT, settings.timeouts.session / 3)),
+            max_poll_interval_ms=int(1000 * MAX_SILENCE),
+            request_timeout_ms=int(1000 * timeout),
+            **settings.options(),
+        )
+        self._listener = _PauseAll(self._consumer)
+        never_create(self._consumer._client)
+        wait_for_ready(self._consumer._client)
+
+    async def open(self) -> None:
+        """Join; the first assignment comes later."""
+        try:
+            await self._consumer.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise explained(error, f"joining {self._group}", LogUnavailable) from None
+        self._consumer.subscribe([self._topic], listener=self._listener)
+
+    @property
+    def joined(self) -> bool:
+        return self._listener.joined
+
+    async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while True:
+            await self._poll()
+            assignment = frozenset(partition.partition for partition in self._consumer.assignment())
+            left = deadline - loop.time()
+            if assignment != (self._last or frozenset()) or left <= 0:
+                self._last = assignment
+                return assignment
+            await asyncio.sleep(min(POLL, left))
+
+    async def _poll(self) -> None:
+        """Show that we live, and hear of errors. While the group is rebalancing this would wait for its end."""
+        try:
+            async with asyncio.timeout(POLL):
+                await self._consumer.getmany(timeout_ms=0)
+        except TimeoutError:
+            pass
+        except KafkaError as error:
+            raise explained(error, f"group {self._group}", LogUnavailable) from None
+
+    async def close(self) -> None:
+        await stop_consumer(self._consumer)
+        self._closed(self)

@@ -1,0 +1,122 @@
+"""The port on a Kafka cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from streamproc.errors import LogUnavailable
+from streamproc.log.kafka.admin import EARLIEST, LATEST, Questions, Topics
+from streamproc.log.kafka.consumer import KafkaReader
+from streamproc.log.kafka.group import KafkaMembership
+from streamproc.log.kafka.producer import Appender, KafkaTransactor
+from streamproc.log.kafka.settings import KafkaSettings
+from streamproc.log.port import Offset, TopicSettings, check_size
+
+SLOW_CONNECTION = 2.0
+"""Seconds of connecting after which `on_slow` is called."""
+
+
+class KafkaLog:
+    """A connection. What it handed out is closed with it. No call takes much more than `timeout` seconds."""
+
+    def __init__(self, settings: KafkaSettings, *, timeout: float = 30.0, on_slow: Callable[[], None] | None = None) -> None:
+        self._settings, self._timeout, self._on_slow = settings, timeout, on_slow
+        self._open: set[KafkaReader | KafkaTransactor | KafkaMembership] = set()
+
+    async def __aenter__(self) -> Self:
+        self._questions = Questions(self._settings, self._timeout)
+        self._topics = Topics(self._questions)
+        self._appender = Appender(self._settings, self._topics, self._timeout)
+        slow = None if self._on_slow is None else asyncio.get_running_loop().call_later(SLOW_CONNECTION, self._on_slow)
+        try:
+            await self._questions.start()
+        except BaseException:
+            await self._questions.close()
+            raise
+        finally:
+            if slow is not None:
+                slow.cancel()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in list(self._open):
+            await each.close()
+        await self._appender.close()
+        await self._questions.close()
+
+    async def brokers(self) -> int:
+        return (await self._topics.all())[1]
+
+    async def topics(self) -> Mapping[str, int]:
+        return (await self._topics.all())[0]
+
+    async def settings_of(self, topic: str) -> TopicSettings:
+        return await self._topics.settings_of(topic)
+
+    async def create_topic(self, topic: str, settings: TopicSettings) -> None:
+        await self._topics.create(topic, settings)
+
+    async def delete_topic(self, topic: str) -> None:
+        await self._topics.delete(topic)
+
+    async def start_offset(self, topic: str, partition: int) -> Offset:
+        return Offset(await self._topics.offset(topic, partition, EARLIEST))
+
+    async def end_offset(self, topic: str, partition: int) -> Offset:
+        return Offset(await self._topics.offset(topic, partition, LATEST))
+
+    async def stable_offset(self, topic: str, partition: int) -> Offset:
+        return Offset(await self._topics.offset(topic, partition, LATEST, committed=True))
+
+    async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
+        return (await self.append_many(topic, partition, [(key, value)]))[0]
+
+    async def append_many(
+        self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]
+    ) -> Sequence[Offset]:
+        for key, value in records:
+            check_size(topic, key, value)
+        return await self._appender.append(topic, partition, records)
+
+    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> KafkaReader:
+        reader = KafkaReader(
+            self._settings, self._topics, topic, partition, offset, self._timeout, self._open.discard, committed=committed
+        )
+        self._open.add(reader)
+        try:
+            await reader.open()
+        except BaseException as error:
+            await reader.close()
+            await self._check_welcome(error)
+            raise
+        return reader
+
+    async def transactor(self, transactional_id: str, *, timeout: float | None = None) -> KafkaTransactor:
+        seconds = self._settings.timeouts.transaction if timeout is None else timeout
+        transactor = KafkaTransactor(
+            self._settings, self._topics, transactional_id, seconds, self._timeout, self._open.discard
+        )
+        self._open.add(transactor)
+        return transactor
+
+    async def membership(self, group: str, topic: str) -> KafkaMembership:
+        await self._topics.look(topic)
+        membership = KafkaMembership(self._settings, group, topic, self._timeout, self._open.discard)
+        self._open.add(membership)
+        try:
+            await membership.open()
+        except BaseException as error:
+            await membership.close()
+            await self._check_welcome(error)
+            raise
+        return membership
+
+    async def _check_welcome(self, error: BaseException) -> None:
+        """A client that cannot be started does not tell why; old connections live on when new ones are denied."""
+        if isinstance(error, LogUnavailable):
+            await self._questions.check_welcome()

@@ -1,0 +1,306 @@
+"""What a plan says. Errors are of debiased, unclamped answers; `people` and `points` (percent of `n`) name the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName
+from streamproc.privacy.cumulative import Allocation
+from streamproc.privacy.types import Epsilon, Period, Rho
+from streamproc.privacy.window import Measure
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.releases.contract import Contract, WindowContract
+from streamproc.study import Release, Study, WindowRelease
+
+LEVEL = 0.95
+"""Of every interval in a plan."""
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """How far the answer to one question at one period may be from the truth."""
+
+    period: Period
+    stderr_people: float
+    half_people: float
+    """Half the width of a 95% interval."""
+    n: int
+
+    @property
+    def stderr_points(self) -> float:
+        """In percentage points of the `n` real people."""
+        return 100 * self.stderr_people / self.n
+
+    @property
+    def half_points(self) -> float:
+        """In percentage points of the `n` real people."""
+        return 100 * self.half_people / self.n
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """A typical question and its error at every period at which it can be asked."""
+
+    name: str
+    """For programs."""
+    label: str
+    """For people."""
+    errors: tuple[ExpectedError, ...]
+    """At least one, by period."""
+    half_people_columns_only: float | None = None
+    """At the last period, for who has the columns of a cumulative release and not the ledger."""
+
+    @property
+    def worst(self) -> ExpectedError:
+        """The first period at which the error is largest."""
+        return max(self.errors, key=lambda error: error.stderr_people)
+
+    @property
+    def last(self) -> ExpectedError:
+        """The error at the end of the study."""
+        return self.errors[-1]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A running total of spending after `period`, under the plan's adjacency unless another is named."""
+
+    period: Period
+    rho: Rho
+    delta: float
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """At `delta`, the study's."""
+        return epsilon_of_rho(self.rho, self.delta)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one release keeps, in bytes."""
+
+    rows: int
+    """Synthetic people; under `histogram`, as many as expected."""
+    row_bytes: int
+    """Kept by the synthesizer for each synthetic person."""
+    column_bytes: int
+    """Published each period: one symbol a row, packed."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Kept by the synthesizer for all of them."""
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class MeasureAlternative:
+    """A window release measured in one way, at the same budget."""
+
+    measure: Measure
+    chosen: bool
+    bin_stderr_people: float
+    """From noise alone, the same at every period."""
+    n_pad: int
+    rows: int
+    variance_ratio: float
+    """Of a bin, to that of the chosen way."""
+
+
+@dataclass(frozen=True)
+class CounterAlternative:
+    """A cumulative release with one counter and allocation, at the same budget."""
+
+    counter: CounterName
+    allocation: Allocation
+    chosen: bool
+    worst_stderr_people: float
+    """The largest over all weights and periods, before clamping."""
+    rms_stderr_people: float
+    """Root of the mean variance over all weights and periods, before clamping."""
+    rms_ratio: float
+    """Of the latter, to that of the chosen way."""
+
+
+Alternative: TypeAlias = MeasureAlternative | CounterAlternative
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something the steward should know before starting."""
+
+    code: str
+    """For programs."""
+    release: str | None
+    """None: it concerns the whole study."""
+    message: str
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """One release of a study."""
+
+    release: Release
+    contract: Contract
+    epsilon: Epsilon
+    """Of this release's share of the budget alone, at the study's delta."""
+    noise_people: float
+    """Standard deviation of the noise in a bin's count, or the largest in an unclamped estimate of a cumulative count."""
+    queries: tuple[QueryPlan, ...]
+    spending: tuple[Spent, ...]
+    """By period; every period where that is quick to compute, and always the last."""
+    replace_one: tuple[Spent, ...]
+    """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
+    other: Spent
+    """What the same noise costs under the other adjacency."""
+    memory: Memory
+    alternatives: tuple[Alternative, ...]
+    """Each measure, or each counter and allocation; empty if they were not compared."""
+
+    @property
+    def share(self) -> Fraction:
+        """Of the study's budget."""
+        return self.release.share
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A whole study."""
+
+    study: Study
+    n: int
+    budget: Rho
+    """What the study may spend."""
+    releases: tuple[ReleasePlan, ...]
+    spending: tuple[Spent, ...]
+    """All releases together, at the periods at which each one's spending is known; always the last."""
+    replace_one: tuple[Spent, ...]
+    """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
+    other: Spent
+    """What the same noise costs under the other adjacency, all releases together."""
+    warnings: tuple[Remark, ...]
+    notes: tuple[Remark, ...]
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation under which every cost but `other` is stated."""
+        return self.study.privacy.adjacency
+
+    @property
+    def other_adjacency(self) -> Adjacency:
+        """The relation of `other`."""
+        return Adjacency.ZERO_OUT if self.adjacency is Adjacency.REPLACE_ONE else Adjacency.REPLACE_ONE
+
+    @property
+    def total(self) -> Spent:
+        """What the study will have spent after its last period."""
+        return self.spending[-1]
+
+
+def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
+    """Everything in a plan. Costs are under `adjacency`, except those in `other_adjacency` and those named `*_replace_one`.
+
+    The latter are there only where `adjacency` is zero-out.
+    """
+    study = plan.study
+    return {
+        "study": study.name,
+        "alphabet": list(study.alphabet),
+        "horizon": study.horizon,
+        "n": plan.n,
+        "adjacency": plan.adjacency.value,
+        "budget": plan.budget,
+        "rho": plan.total.rho,
+        "epsilon": plan.total.epsilon,
+        **_replace_one(plan.replace_one),
+        "delta": study.privacy.delta,
+        "other_adjacency": _other(plan, plan.other),
+        "periods": _periods(plan.spending, plan.replace_one),
+        "releases": {release.release.name: _release(plan, release) for release in plan.releases},
+        "warnings": [asdict(remark) for remark in plan.warnings],
+        "notes": [asdict(remark) for remark in plan.notes],
+    }
+
+
+def _release(plan: StudyPlan, release: ReleasePlan) -> dict[str, Any]:
+    return {
+        "kind": release.contract.kind,
+        **_settings(release),
+        "share": float(release.share),
+        "rho": release.contract.rho,
+        "epsilon": release.epsilon,
+        **_replace_one(release.replace_one),
+        "other_adjacency": _other(plan, release.other),
+        "noise_people": release.noise_people,
+        "periods": _periods(release.spending, release.replace_one),
+        "queries": {query.name: _query(query) for query in release.queries},
+        "memory": {**asdict(release.memory), "kept_bytes": release.memory.kept_bytes},
+        "alternatives": [asdict(alternative) for alternative in release.alternatives],
+    }
+
+
+def _settings(release: ReleasePlan) -> dict[str, Any]:
+    chosen, contract = release.release, release.contract
+    if isinstance(chosen, WindowRelease):
+        assert isinstance(contract, WindowContract)
+        return {
+            "k": chosen.k,
+            "measure": chosen.measure,
+            "beta": chosen.beta,
+            "bins": contract.mechanism.bins,
+            "n_pad": contract.n_pad,
+            "n_star": contract.n_star,
+            "n_star_expected": contract.expected_rows,
+            "variance": contract.mechanism.bin_variance,
+        }
+    assert not isinstance(contract, WindowContract)
+    return {
+        "counter": chosen.counter,
+        "allocation": chosen.allocation,
+        "event": list(chosen.event),
+        "n_pad": 0,
+        "n_star": contract.n_star,
+        "n_star_expected": contract.n_star,
+        "variance": list(contract.mechanism.largest_variances),
+    }
+
+
+def _other(plan: StudyPlan, other: Spent) -> dict[str, Any]:
+    return {"adjacency": plan.other_adjacency.value, "rho": other.rho, "epsilon": other.epsilon}
+
+
+def _replace_one(spending: Sequence[Spent]) -> dict[str, Any]:
+    """What the noise of all periods costs under replace-one; nothing for a study that declares replace-one."""
+    return {"rho_replace_one": spending[-1].rho, "epsilon_replace_one": spending[-1].epsilon} if spending else {}
+
+
+def _periods(spending: Sequence[Spent], replace_one: Sequence[Spent]) -> list[dict[str, Any]]:
+    periods: list[dict[str, Any]] = [
+        {"period": spent.period, "rho_spent": spent.rho, "epsilon_spent": spent.epsilon} for spent in spending
+    ]
+    for period, other in zip(periods, replace_one, strict=False):
+        period |= {"rho_spent_replace_one": other.rho, "epsilon_spent_replace_one": other.epsilon}
+    return periods
+
+
+def _query(query: QueryPlan) -> dict[str, Any]:
+    return {
+        "label": query.label,
+        "worst": _error(query.worst),
+        "last": _error(query.last),
+        "half_people_columns_only": query.half_people_columns_only,
+        "periods": [_error(error) for error in query.errors],
+    }
+
+
+def _error(error: ExpectedError) -> dict[str, Any]:
+    return {
+        "period": error.period,
+        "stderr_people": error.stderr_people,
+        "half_people": error.half_people,
+        "stderr_points": error.stderr_points,
+        "half_points": error.half_points,
+    }

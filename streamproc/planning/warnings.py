@@ -1,0 +1,111 @@
+"""What a steward should know before starting: warnings to act on, and notes on what is and is not promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from streamproc.planning.plan import ReleasePlan, Remark
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.window import WindowMechanism
+from streamproc.releases.contract import WindowContract
+from streamproc.releases.window import padding
+from streamproc.study import Study, WindowRelease
+from streamproc.study.study import MAX_RHO
+
+ASSUMED_PEOPLE = 10_000
+"""How many people a plan is made for where the study does not say how many it expects."""
+
+WIDE_POINTS = 10.0
+"""Half-width of a 95% interval, in percentage points, above which an answer says little."""
+
+_NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be enough with this release's share of it"
+
+
+_ZERO_OUT_WINDOWS = "no input of this program is such a neighbour, since everybody is in exactly one bin in every period"
+_ZERO_OUT_EVENTS = "it covers only the replacement of a history by one without any event"
+
+
+def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[Remark]:
+    """What makes the stated costs hard to interpret or a release hard to use, and what would help."""
+    if study.privacy.adjacency is Adjacency.ZERO_OUT:
+        windows = any(isinstance(release, WindowRelease) for release in study.releases)
+        means = _ZERO_OUT_WINDOWS if windows else _ZERO_OUT_EVENTS
+        message = f"zero-out takes a person out of every count: {means}; judge the study by its replace-one figures"
+        yield Remark("zero_out", None, message)
+    for plan in releases:
+        if isinstance(plan.contract, WindowContract):
+            yield from _padding_warning(plan, plan.contract)
+        yield from _width_warning(plan)
+
+
+def notes(study: Study, n: int, *, compared: bool) -> Iterator[Remark]:
+    """What the numbers do not say by themselves."""
+    if study.population.roster is None:
+        message = "without a roster, who takes part is whoever reports in period 1, and that is not protected"
+        yield Remark("no_roster", None, message)
+        if study.population.size is None:
+            message = f"population.size is not given, so {n:,} people are assumed; errors in people hold for any number"
+            yield Remark("people_assumed", None, message)
+    elif study.population.size not in (None, n):
+        message = f"the roster has {n:,} people, not population.size = {study.population.size:,}; the roster counts"
+        yield Remark("roster_differs_from_size", None, message)
+    unused = 1 - sum(release.share for release in study.releases)
+    if unused > 0:
+        message = f"the shares leave {float(unused):.3g} of the budget unused"
+        yield Remark("budget_unused", None, message)
+    if not compared:
+        message = "counters were not compared, since each takes seconds at this horizon: --compare does it"
+        yield Remark("counters_not_compared", None, message)
+
+
+def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[Remark]:
+    padded = contract.expected_rows - contract.n
+    if padded <= contract.n:
+        return
+    release, mechanism = plan.release, contract.mechanism
+    assert isinstance(release, WindowRelease)
+    smaller = next((k for k in range(mechanism.k - 1, 0, -1) if _padded(release, contract, k) <= contract.n), None)
+    # The padding falls with the square root of the budget.
+    rho = contract.rho * (padded / contract.n) ** 2
+    ways = [] if smaller is None else [f"k = {smaller}"]
+    if _allowed(plan, rho):
+        ways.append(f"a budget of about rho = {_about(rho)} for this release")
+    advice = ", or ".join([*ways, "more people"])
+    if not _allowed(plan, rho):
+        advice += f"; {_NO_BUDGET}"
+    message = (
+        f"padding outweighs people: {mechanism.bins:,} bins x {contract.n_pad:,} = {padded:,} padding people beside "
+        f"{contract.n:,} real ones, so shares that are not debiased mean little; take {advice}"
+    )
+    yield Remark("padding_outweighs_people", plan.release.name, message)
+
+
+def _allowed(plan: ReleasePlan, rho: float) -> bool:
+    """Whether the release could have this budget with the share it has of a study's."""
+    return rho <= MAX_RHO * float(plan.share)
+
+
+def _padded(release: WindowRelease, contract: WindowContract, k: int) -> int:
+    ours = contract.mechanism
+    mechanism = WindowMechanism.calibrated(
+        q=ours.q, k=k, horizon=ours.horizon, measure=ours.measure, adjacency=ours.adjacency, rho=contract.rho
+    )
+    return mechanism.bins * padding(mechanism, release.beta)
+
+
+def _width_warning(plan: ReleasePlan) -> Iterator[Remark]:
+    query = max(plan.queries, key=lambda query: query.worst.half_points)
+    widest = query.worst.half_points
+    if widest > WIDE_POINTS:
+        more = (widest / WIDE_POINTS) ** 2
+        budget = f", or {_about(more)} times the budget" if _allowed(plan, plan.contract.rho * more) else f"; {_NO_BUDGET}"
+        message = (
+            f"wide intervals: ±{widest:.3g} points for [{query.label}] at period {query.worst.period}; "
+            f"±{WIDE_POINTS:g} points would take about {_about(widest / WIDE_POINTS)} times the people{budget}"
+        )
+        yield Remark("wide_interval", plan.release.name, message)
+
+
+def _about(value: float) -> str:
+    """To two significant digits."""
+    return f"{float(f'{value:.2g}'):,g}"

@@ -1,6 +1,0 @@
-"""The port on Kafka (brokers of version 3.1 or newer), by aiokafka."""
-
-from streamproc.ports.kafka.log import KafkaLog
-from streamproc.ports.kafka.settings import KafkaSettings
-
-__all__ = ["KafkaLog", "KafkaSettings"]

@@ -1,0 +1,61 @@
+"""What a release has spent so far, and the promise that it never spends more than its share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+from streamproc.errors import BudgetExceeded
+from streamproc.privacy.directed_rounding import float_down, float_up
+from streamproc.privacy.types import Period, Rho
+
+
+class Mechanism(Protocol):
+    """Anything that can say what its first `period` periods cost."""
+
+    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
+        """The cost of all noise drawn in periods `1..period`, never too low.
+
+        `redrawn` names periods whose noise was drawn once more (each time it stands there), because the first draw was lost
+        after it may have been seen.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Odometer:
+    """A release's spending after `period` periods. Its only move is to the next period."""
+
+    release: str
+    rho: Rho
+    mechanism: Mechanism
+    period: Period = Period(0)
+    redrawn: tuple[Period, ...] = ()
+    """Periods drawn once more after an accepted loss; only these may bring the spending above `rho`."""
+
+    @property
+    def spent(self) -> Rho:
+        """The cost so far, rounded up."""
+        return Rho(float_up(self.mechanism.cost(self.period, self.redrawn)))
+
+    def next(self) -> Odometer:
+        """The odometer one period later; refuses if that would exceed the budget."""
+        after = replace(self, period=Period(self.period + 1))
+        planned = replace(after, redrawn=()).spent
+        if planned > self.rho:
+            raise BudgetExceeded(self.release, after.period, planned, self.rho)
+        return after
+
+
+def split_budget(rho: float, shares: Sequence[Fraction]) -> list[Rho]:
+    """Each release's budget, rounded down, so that by composition the sum is at most `rho`."""
+    if any(share <= 0 for share in shares) or sum(shares) > 1:
+        raise ValueError("shares must be positive and add up to at most 1")
+    return [Rho(float_down(Fraction(rho) * share)) for share in shares]
+
+
+def total_spent(costs: Sequence[float]) -> Rho:
+    """The cost of several releases together, rounded up."""
+    return Rho(float_up(sum((Fraction(cost) for cost in costs), Fraction(0))))

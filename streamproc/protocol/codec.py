@@ -1,0 +1,151 @@
+"""One message: a MessagePack map with a version, within limits that bound what its decoding may cost.
+
+Canonical when written: keys in the order of the page, the shortest form of every number, `str` for text, `bin` for bytes.
+When read, keys may come in any order and unknown ones are ignored, so that a later minor version can add some.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from msgpack import OutOfData, Unpacker, packb, unpackb
+
+from streamproc.errors import Malformed
+from streamproc.privacy.types import IntArray
+
+VERSION = 1
+
+MAX_RECORD = 1_000_000
+"""Bytes of one record's value: below what Kafka and its clients take without being told."""
+
+MAX_LIST = 65_536
+MAX_MAP = 4_096
+MAX_CONTAINERS = 32_768
+"""Maps and lists in one message. An empty one is a byte on the wire and a hundred in memory."""
+MAX_DEPTH = 16
+"""Maps and lists inside one another. MessagePack's own limit is 1,024, at which who walks over them runs out of stack."""
+
+
+class Fields(dict[str, Any]):
+    """A decoded map. What it lacks is named; its values are checked by the message they become."""
+
+    def __missing__(self, key: str) -> Any:
+        raise Malformed(f"{key}: missing")
+
+    def sequence(self, key: str) -> tuple[Any, ...]:
+        """A list."""
+        value = self[key]
+        if not isinstance(value, list):
+            raise Malformed(f"{key}: expected a list")
+        return tuple(value)
+
+    def table(self, key: str) -> Fields:
+        """A map whose keys are text."""
+        value = self[key]
+        if not (isinstance(value, Fields) and all(isinstance(name, str) for name in value)):
+            raise Malformed(f"{key}: expected a map with text for keys")
+        return value
+
+    def integers(self, key: str) -> IntArray:
+        """`bin` of 64-bit integers, big-endian."""
+        value = self[key]
+        if not isinstance(value, bytes) or len(value) % 8:
+            raise Malformed(f"{key}: expected 8 bytes for each number")
+        numbers = np.frombuffer(value, dtype=">i8").astype(np.int64)
+        numbers.flags.writeable = False
+        return numbers
+
+
+def pack(kind: str | None, fields: dict[str, Any]) -> bytes:
+    """The canonical bytes of a message; `kind` is its `type`, None for a single report."""
+    head: dict[str, Any] = {"v": VERSION} if kind is None else {"v": VERSION, "type": kind}
+    value = cast(bytes, packb(head | fields, use_bin_type=True))
+    if len(value) > MAX_RECORD:
+        raise Malformed(f"a record of more than {MAX_RECORD} bytes")
+    return value
+
+
+def packed_integers(numbers: IntArray) -> bytes:
+    """64-bit integers, big-endian."""
+    return numbers.astype(">i8").tobytes()
+
+
+def unpack(value: bytes | None, *kinds: str) -> Fields:
+    """The fields of a message whose `type` is one of `kinds`; of a single report if there is none."""
+    fields = unpack_any(value)
+    kind = fields.get("type")
+    if kind not in kinds if kinds else "type" in fields:
+        raise Malformed(f"type: expected {' or '.join(kinds) or 'none'}")
+    return fields
+
+
+def unpack_any(value: bytes | None) -> Fields:
+    """The fields of a message of whatever type."""
+    if not isinstance(value, bytes) or len(value) > MAX_RECORD:
+        raise Malformed(f"expected a value of at most {MAX_RECORD} bytes")
+    fields = tree(value, max_list=MAX_LIST) if _is_complete(value) else None
+    if not isinstance(fields, Fields):
+        raise Malformed("expected one MessagePack map, each key once, of usual size and depth")
+    if type(fields["v"]) is not int or fields["v"] != VERSION:
+        raise Malformed(f"v: expected {VERSION}")
+    return fields
+
+
+def tree(value: bytes | memoryview, *, max_list: int) -> object:
+    """What MessagePack holds, maps as Fields; None if it is not well-formed, has too many parts or is too deep."""
+    containers = 0
+
+    def listed(items: list[Any]) -> list[Any]:
+        nonlocal containers
+        containers += 1
+        if containers > MAX_CONTAINERS:
+            raise ValueError
+        return items
+
+    def mapped(pairs: list[tuple[str, Any]]) -> Fields:
+        fields = Fields(listed(pairs))
+        if len(fields) != len(pairs):
+            raise ValueError
+        return fields
+
+    try:
+        root = cast(
+            object,
+            unpackb(
+                value,
+                max_array_len=max_list,
+                max_map_len=MAX_MAP,
+                object_pairs_hook=mapped,
+                list_hook=listed,
+                ext_hook=_no_extension,
+            ),
+        )
+    except ValueError:
+        return None
+    return root if containers <= MAX_DEPTH or _is_shallow(root) else None
+
+
+def _is_shallow(root: object) -> bool:
+    level = [root]
+    for _ in range(MAX_DEPTH):
+        inside = (item.values() if isinstance(item, Fields) else item for item in level if isinstance(item, Fields | list))
+        level = [item for items in inside for item in items if isinstance(item, Fields | list)]
+        if not level:
+            return True
+    return False
+
+
+def _is_complete(value: bytes) -> bool:
+    """Whether the bytes keep what their headers promise: an announced list is allocated before its first item is read."""
+    unpacker = Unpacker(max_buffer_size=max(len(value), 1))
+    unpacker.feed(value)
+    try:
+        unpacker.skip()
+    except (ValueError, OutOfData):
+        return False
+    return True
+
+
+def _no_extension(code: int, data: bytes) -> None:
+    raise ValueError

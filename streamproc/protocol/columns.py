@@ -1,0 +1,188 @@
+"""The synthetic topic of a release: its public contract, then its columns in chunks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamproc.errors import Malformed, VerificationFailed
+from streamproc.panel.column_packing import WIDTHS, bits_for, pack_symbols, packed_bytes, unpack_symbols
+from streamproc.privacy.types import Period
+from streamproc.protocol.codec import Fields, pack, unpack
+from streamproc.protocol.field_checks import check_period, check_release, check_whole
+from streamproc.releases.contract import MAX_ROWS, Contract, contract_to_dict
+from streamproc.releases.contract_fields import contract_from_fields
+from streamproc.releases.step import Column
+
+CHUNK_BYTES = 524_288
+"""Packed bytes of a full chunk. Its rows are a multiple of 8, so the chunks' data, joined, are the packed column."""
+
+
+@dataclass(frozen=True)
+class ColumnChunk:
+    """Rows `first..first+rows-1` of the `total` of one column."""
+
+    release: str
+    period: Period
+    first: int
+    rows: int
+    total: int
+    bits: int
+    data: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_release(self.release)
+        check_period(self.period)
+        check_whole("total", self.total, 0, MAX_ROWS)
+        check_whole("first", self.first, 0, self.total)
+        check_whole("rows", self.rows, 1 if self.total else 0, self.total - self.first)
+        if type(self.bits) is not int or self.bits not in WIDTHS:
+            raise Malformed("bits: expected 1, 2, 4 or 8")
+        if self.first % 8 or (self.rows % 8 and self.first + self.rows < self.total):
+            raise Malformed("rows: expected a multiple of 8 in every chunk but the last")
+        if type(self.data) is not bytes or len(self.data) != packed_bytes(self.rows, self.bits):
+            raise Malformed("data: expected `bits` bits for each of `rows` rows, and no more bytes than that")
+
+    def symbols(self) -> Column:
+        """The alphabet index of each row."""
+        return unpack_symbols(self.data, self.bits, self.rows)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        fields = {
+            "release": self.release,
+            "period": self.period,
+            "first": self.first,
+            "rows": self.rows,
+            "total": self.total,
+            "bits": self.bits,
+            "data": self.data,
+        }
+        return pack("column", fields)
+
+
+def decode_synthetic(value: bytes | None) -> ContractRecord | ColumnChunk:
+    """A record of a synthetic topic."""
+    fields = unpack(value, "contract", "column")
+    return decode_contract(fields) if fields["type"] == "contract" else _decode_column(fields)
+
+
+def _decode_column(fields: Fields) -> ColumnChunk:
+    return ColumnChunk(
+        fields["release"],
+        fields["period"],
+        fields["first"],
+        fields["rows"],
+        fields["total"],
+        fields["bits"],
+        fields["data"],
+    )
+
+
+def encode_column(release: str, period: Period, column: Column, symbols: int) -> list[bytes]:
+    """The values of a column's records, in order; `symbols` is the size of the release's alphabet."""
+    return [chunk.encode() for chunk in column_chunks(release, period, column, symbols)]
+
+
+def column_chunks(release: str, period: Period, column: Column, symbols: int) -> Iterator[ColumnChunk]:
+    """The chunks of a column, in order."""
+    if column.dtype != np.uint8 or column.ndim != 1 or (column.size and int(column.max()) >= symbols):
+        raise Malformed("data: expected a column of places in the alphabet")
+    bits = bits_for(symbols)
+    rows = CHUNK_BYTES * 8 // bits
+    for first in range(0, max(len(column), 1), rows):
+        part = column[first : first + rows]
+        yield ColumnChunk(release, period, first, len(part), len(column), bits, pack_symbols(part, bits))
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedColumn:
+    """A whole column as it was read."""
+
+    release: str
+    period: Period
+    symbols: Column = field(repr=False)
+    digest: bytes
+    """SHA-256 of the packed column."""
+
+
+class ColumnAssembler:
+    """Takes a release's chunks in the order of its topic; answers with whole columns, from period 1 on, without a gap."""
+
+    def __init__(self, contract: ContractRecord) -> None:
+        self._contract = contract
+        self._period = Period(1)
+        self._parts: list[Column] = []
+        self._rows = 0
+        self._hash = hashlib.sha256()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it holds a part of a column."""
+        return self._rows > 0
+
+    def add(self, chunk: ColumnChunk) -> ReleasedColumn | None:
+        """The column that this chunk completes, or None. Raises VerificationFailed for a chunk that should not come now."""
+        contract = self._contract
+        expected = (contract.release, self._period, self._rows, contract.n_star, contract.bits)
+        if (chunk.release, chunk.period, chunk.first, chunk.total, chunk.bits) != expected:
+            raise VerificationFailed(
+                f"release {contract.release}: expected row {self._rows} of {contract.n_star} of period {self._period}, "
+                f"{contract.bits} bits each, but row {chunk.first} of {chunk.total} of period {chunk.period} came, "
+                f"{chunk.bits} bits each"
+            )
+        symbols = chunk.symbols()
+        if symbols.size and int(symbols.max()) >= len(contract.contract.alphabet):
+            raise VerificationFailed(
+                f"release {contract.release}: period {self._period} holds a symbol outside its alphabet"
+            )
+        self._parts.append(symbols)
+        self._rows += chunk.rows
+        self._hash.update(chunk.data)
+        return self._completed() if self._rows == contract.n_star else None
+
+    def _completed(self) -> ReleasedColumn:
+        column = ReleasedColumn(self._contract.release, self._period, np.concatenate(self._parts), self._hash.digest())
+        self._period = Period(self._period + 1)
+        self._parts, self._rows, self._hash = [], 0, hashlib.sha256()
+        return column
+
+
+@dataclass(frozen=True, eq=False)
+class ContractRecord:
+    """A contract and the number of synthetic people, which `histogram` knows only once it has drawn."""
+
+    contract: Contract
+    n_star: int
+
+    def __post_init__(self) -> None:
+        check_whole("n_star", self.n_star, 0, MAX_ROWS)
+        if self.contract.n_star not in (None, self.n_star):
+            raise Malformed("n_star: expected what n, n_pad and k make it")
+
+    @property
+    def release(self) -> str:
+        """The release's name."""
+        return self.contract.name
+
+    @property
+    def bits(self) -> int:
+        """Of each row of its columns."""
+        return bits_for(len(self.contract.alphabet))
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return pack("contract", contract_to_dict(self.contract) | {"n_star": self.n_star})
+
+
+def decode_contract(fields: Fields) -> ContractRecord:
+    """The contract in a message's fields."""
+    return ContractRecord(checked_contract(fields), fields["n_star"])
+
+
+def checked_contract(fields: Fields) -> Contract:
+    """What `contract_to_dict` wrote; anything else is malformed."""
+    return contract_from_fields(fields, lambda field, got, expected: Malformed(f"{field}: expected {expected}"))

@@ -1,0 +1,253 @@
+"""The ledger's records: the study, and for every period its intent, its noisy measurements and what it spent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from streamproc.errors import Malformed
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.protocol.codec import Fields, pack, packed_integers, unpack
+from streamproc.protocol.field_checks import (
+    MAX_RELEASES,
+    check_bytes,
+    check_digest,
+    check_flag,
+    check_part,
+    check_period,
+    check_real,
+    check_release,
+    check_whole,
+)
+from streamproc.releases.contract import MAX_ROWS
+
+CHUNK_MEASUREMENTS = 32_768
+MAX_MEASUREMENTS = 2**22
+"""Of one period of one release: well above `q^k` and above what any counter measures at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurementChunk:
+    """Noisy integers `first, first+1, ...` of the `total` that one release measured in one period."""
+
+    release: str
+    period: Period
+    first: int
+    total: int
+    data: IntArray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_release(self.release)
+        check_period(self.period)
+        check_part(self.first, self.total, self.data, "data", longest=CHUNK_MEASUREMENTS, most=MAX_MEASUREMENTS)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        place = {"release": self.release, "period": self.period, "first": self.first, "total": self.total}
+        return pack("measurement", place | {"data": packed_integers(self.data)})
+
+
+def decode_measurement(fields: Fields) -> MeasurementChunk:
+    """The chunk in a message's fields."""
+    place = (fields["release"], fields["period"], fields["first"], fields["total"])
+    return MeasurementChunk(*place, fields.integers("data"))
+
+
+def measurement_chunks(release: str, period: Period, measurements: Sequence[IntArray]) -> list[MeasurementChunk]:
+    """What a release measured in one period, one array after the other; none if it measured nothing."""
+    flat = _flat(measurements)
+    return [
+        MeasurementChunk(release, period, first, len(flat), flat[first : first + CHUNK_MEASUREMENTS])
+        for first in range(0, len(flat), CHUNK_MEASUREMENTS)
+    ]
+
+
+def measurements_digest(measurements: Sequence[IntArray]) -> bytes:
+    """SHA-256 of all of them as 64-bit integers, big-endian."""
+    return hashlib.sha256(packed_integers(_flat(measurements))).digest()
+
+
+def _flat(measurements: Sequence[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *measurements])
+
+
+SALT_BYTES = 32
+
+MAX_COLUMNS = 64
+"""Of one period of one release; `k` come at once when the first window is full."""
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """Record 0: which study this is. Everything in it is public."""
+
+    study: Mapping[str, Any]
+    """The study's values, plain."""
+    fingerprint: bytes
+    """Of everything that is fixed; every process of the study compares it with its own."""
+    insecure: bool
+    """True if the noise can be repeated or foreseen."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.study, Mapping):
+            raise Malformed("study: expected a map")
+        check_digest("fingerprint", self.fingerprint)
+        check_flag("insecure", self.insecure)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return pack("study", {"study": dict(self.study), "fingerprint": self.fingerprint, "insecure": self.insecure})
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Announces the period record to come by its digest, before anything of it leaves. The first of a period binds."""
+
+    period: Period
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        check_period(self.period)
+        check_digest("digest", self.digest)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return pack("intent", {"period": self.period, "digest": self.digest})
+
+
+@dataclass(frozen=True)
+class ReleasePeriod:
+    """What one period of one release cost and yielded."""
+
+    rho: Rho
+    """What this period added, rounded up: `rho_spent` is at most that of the period before plus this."""
+    rho_spent: Rho
+    """The running total."""
+    clamped: int
+    """Counts that had to be moved to what is possible, in this period."""
+    n_star: int | None
+    """Synthetic people; None until the first column."""
+    columns: tuple[tuple[Period, bytes], ...]
+    """Period and digest of each column that comes out now."""
+    measurements: bytes
+    """Digest of the noisy integers, `measurements_digest`."""
+
+    def __post_init__(self) -> None:
+        check_real("rho", self.rho)
+        check_real("rho_spent", self.rho_spent)
+        check_whole("clamped", self.clamped, 0, MAX_MEASUREMENTS)
+        if self.n_star is not None:
+            check_whole("n_star", self.n_star, 0, MAX_ROWS)
+        if len(self.columns) > MAX_COLUMNS:
+            raise Malformed(f"columns: expected at most {MAX_COLUMNS}")
+        for period, column in self.columns:
+            check_period(period)
+            check_digest("columns", column)
+        if self.columns and self.n_star is None:
+            raise Malformed("n_star: expected a number where there are columns")
+        check_digest("measurements", self.measurements)
+
+    def fields(self) -> dict[str, Any]:
+        """Plain values, in the order of the wire."""
+        return {
+            "rho": self.rho,
+            "rho_spent": self.rho_spent,
+            "clamped": self.clamped,
+            "n_star": self.n_star,
+            "columns": [list(column) for column in self.columns],
+            "measurements": self.measurements,
+        }
+
+
+@dataclass(frozen=True)
+class PeriodRecord:
+    """One period of the whole study, chained to the record before."""
+
+    period: Period
+    releases: Mapping[str, ReleasePeriod]
+    rho_spent: Rho
+    """Of all releases together, exactly their sum rounded up."""
+    previous: bytes
+    """Digest of the period record before, or of the study record."""
+    abandoned: tuple[bytes, ...] = ()
+    """Digests announced for this period whose draw was lost; the steward accepted their cost, and it is in `rho_spent`."""
+    salt: bytes | None = None
+    """Random bytes, so that nobody can confirm a guess of the record by the digest that its intent announces. None in a
+    record that was written without: then the field is absent."""
+
+    def __post_init__(self) -> None:
+        check_period(self.period)
+        if not 1 <= len(self.releases) <= MAX_RELEASES:
+            raise Malformed(f"releases: expected 1 to {MAX_RELEASES} of them")
+        for release in self.releases:
+            check_release(release)
+        check_real("rho_spent", self.rho_spent)
+        check_digest("previous", self.previous)
+        for digest in self.abandoned:
+            check_digest("abandoned", digest)
+        if self.salt is not None:
+            check_bytes("salt", self.salt, SALT_BYTES)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        fields: dict[str, Any] = {
+            "period": self.period,
+            "releases": {name: release.fields() for name, release in self.releases.items()},
+            "rho_spent": self.rho_spent,
+            "previous": self.previous,
+            "abandoned": list(self.abandoned),
+        }
+        if self.salt is not None:
+            fields["salt"] = self.salt
+        return pack("period", fields)
+
+
+LedgerRecord: TypeAlias = StudyRecord | Intent | MeasurementChunk | PeriodRecord
+
+
+def decode_ledger(value: bytes | None) -> LedgerRecord:
+    """A record of the ledger topic."""
+    fields = unpack(value, "study", "intent", "measurement", "period")
+    match fields["type"]:
+        case "study":
+            return StudyRecord(fields.table("study"), fields["fingerprint"], fields["insecure"])
+        case "intent":
+            return Intent(fields["period"], fields["digest"])
+        case "measurement":
+            return decode_measurement(fields)
+        case _:
+            if "salt" in fields:
+                check_bytes("salt", fields["salt"], SALT_BYTES)
+            return PeriodRecord(
+                fields["period"],
+                {name: _release_period(release) for name, release in fields.table("releases").items()},
+                fields["rho_spent"],
+                fields["previous"],
+                fields.sequence("abandoned"),
+                fields.get("salt"),
+            )
+
+
+def _release_period(fields: object) -> ReleasePeriod:
+    if not isinstance(fields, Fields):
+        raise Malformed("releases: expected a map for each")
+    columns = fields.sequence("columns")
+    if not all(isinstance(column, list) and len(column) == 2 for column in columns):
+        raise Malformed("columns: expected pairs of a period and a digest")
+    return ReleasePeriod(
+        fields["rho"],
+        fields["rho_spent"],
+        fields["clamped"],
+        fields["n_star"],
+        tuple((period, column) for period, column in columns),
+        fields["measurements"],
+    )
+
+
+def digest(value: bytes) -> bytes:
+    """SHA-256 of a record's value, exactly as it stands in the topic."""
+    return hashlib.sha256(value).digest()

@@ -1,0 +1,169 @@
+"""Walks a ledger from its first record and believes nothing that does not follow from what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from streamproc.errors import Malformed, VerificationFailed
+from streamproc.privacy.accountant import total_spent
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.protocol.ledger import (
+    Intent,
+    MeasurementChunk,
+    PeriodRecord,
+    ReleasePeriod,
+    StudyRecord,
+    decode_ledger,
+    digest,
+    measurements_digest,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class VerifiedLedger:
+    """A ledger that holds together, as far as it goes."""
+
+    study: StudyRecord
+    periods: tuple[PeriodRecord, ...]
+    """Of periods 1, 2, ... without a gap."""
+    measurements: Mapping[tuple[str, Period], IntArray]
+    """By release and period; a period that measured nothing has an empty one."""
+    head: bytes
+    """Digest of the last period record, or of the study record."""
+    intents: tuple[bytes, ...]
+    """Digests announced for the next period, each once, in order; the first binds."""
+
+    @property
+    def period(self) -> Period:
+        """The last one on record."""
+        return Period(len(self.periods))
+
+    def column_digests(self, release: str) -> tuple[bytes, ...]:
+        """Of the columns of periods 1, 2, ... that have come out."""
+        return tuple(digest for record in self.periods for _, digest in record.releases[release].columns)
+
+
+def verify_chain(values: Iterable[bytes | None]) -> VerifiedLedger | None:
+    """Check the ledger's records, given by their values in the order of the topic; None if there are none yet.
+
+    Raises VerificationFailed with one line that names the record, counted from 0, and what is wrong with it.
+    """
+    walker = LedgerWalker()
+    for value in values:
+        walker.add(value)
+    return walker.verified()
+
+
+@dataclass(eq=False)
+class LedgerWalker:
+    """The same, record by record, for one who follows a ledger. After a failure it is of no more use."""
+
+    _records: int = 0
+    _study: StudyRecord | None = None
+    _head: bytes = b""
+    _periods: list[PeriodRecord] = field(default_factory=list)
+    _columns: dict[str, int] = field(default_factory=dict)
+    """How many have come out of each release."""
+    _intents: list[bytes] = field(default_factory=list)
+    _open: dict[str, list[IntArray]] = field(default_factory=dict)
+    """Chunks of measurements for which no period record has come yet."""
+    _measurements: dict[tuple[str, Period], IntArray] = field(default_factory=dict)
+
+    def add(self, value: bytes | None) -> StudyRecord | Intent | MeasurementChunk | PeriodRecord:
+        """Check the next record, and answer with it."""
+        try:
+            record = decode_ledger(value)
+        except Malformed as malformed:
+            raise self._failed(f"is malformed: {malformed.reason}") from None
+        assert value is not None
+        if isinstance(record, StudyRecord) != (self._study is None):
+            raise self._failed("a study record comes first, and once")
+        match record:
+            case StudyRecord():
+                self._study, self._head = record, digest(value)
+            case Intent():
+                self._announced(record)
+            case MeasurementChunk():
+                self._measured(record)
+            case _:
+                self._closed(record, digest(value))
+        self._records += 1
+        return record
+
+    def verified(self) -> VerifiedLedger | None:
+        """The ledger so far; None before its first record."""
+        if self._study is None:
+            return None
+        periods, intents = tuple(self._periods), tuple(self._intents)
+        return VerifiedLedger(self._study, periods, dict(self._measurements), self._head, intents)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether measurements came whose period record has not: both are committed together."""
+        return bool(self._open)
+
+    @property
+    def _next(self) -> Period:
+        return Period(len(self._periods) + 1)
+
+    def _announced(self, intent: Intent) -> None:
+        if intent.period == self._next - 1 and intent.digest == self._head:
+            return  # said again by one who did not know that it was done
+        self._expect(intent.period == self._next, f"announces period {intent.period}, but {self._next} is next")
+        if intent.digest not in self._intents:
+            self._intents.append(intent.digest)
+
+    def _measured(self, chunk: MeasurementChunk) -> None:
+        self._expect(chunk.period == self._next, f"measures period {chunk.period}, but {self._next} is next")
+        before = self._open.setdefault(chunk.release, [])
+        place = sum(map(len, before))
+        self._expect(chunk.first == place, f"holds measurements from {chunk.first} on, but {place} is next")
+        before.append(chunk.data)
+
+    def _closed(self, record: PeriodRecord, record_digest: bytes) -> None:
+        self._expect(record.period == self._next, f"is of period {record.period}, but {self._next} is next")
+        self._expect(record.previous == self._head, "is not chained to the record before it")
+        self._expect(set(record.abandoned) <= set(self._intents), "abandons a draw that was never announced")
+        binding = [intent for intent in self._intents if intent not in record.abandoned]
+        # A second draw that was announced may have been seen: unless the record names it as abandoned, nobody paid for it.
+        self._expect(binding == [record_digest], "is not the one draw that was announced and not abandoned")
+        before = self._periods[-1].releases if self._periods else None
+        self._expect(before is None or before.keys() == record.releases.keys(), "has other releases than the one before")
+        self._expect(self._open.keys() <= record.releases.keys(), "has no release for some measurements before it")
+        for name, release in record.releases.items():
+            self._check_release(name, release, before[name] if before else None)
+        spent = total_spent([release.rho_spent for release in record.releases.values()])
+        self._expect(record.rho_spent == spent, "states a total that its releases do not add up to")
+        self._periods.append(record)
+        self._head = record_digest
+        self._intents, self._open = [], {}
+
+    def _check_release(self, name: str, release: ReleasePeriod, before: ReleasePeriod | None) -> None:
+        measured = self._open.get(name, [])
+        self._expect(measurements_digest(measured) == release.measurements, f"does not match the measurements of {name}")
+        self._measurements[name, self._next] = _joined(measured)
+        spent_before = before.rho_spent if before else Rho(0.0)
+        grown = Fraction(release.rho_spent) - Fraction(spent_before)
+        self._expect(0 <= grown <= Fraction(release.rho), f"states a spending of {name} that does not follow")
+        out = self._columns.get(name, 0)
+        periods = [period for period, _ in release.columns]
+        wanted = list(range(out + 1, self._next + 1)) if periods or out else []
+        self._expect(periods == wanted, f"lacks a column of {name}, or has one too many")
+        self._columns[name] = out + len(periods)
+        if before is not None and before.n_star is not None:
+            self._expect(release.n_star == before.n_star, f"changes the number of synthetic people of {name}")
+
+    def _expect(self, holds: bool, problem: str) -> None:
+        if not holds:
+            raise self._failed(problem)
+
+    def _failed(self, problem: str) -> VerificationFailed:
+        return VerificationFailed(f"ledger record {self._records}: {problem}")
+
+
+def _joined(parts: list[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])

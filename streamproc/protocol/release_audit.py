@@ -1,0 +1,157 @@
+"""Recomputes what a release spent and which counts it should show, from public values alone.
+
+`LedgerWalker` checks that the ledger is one chain and that digests match. This module checks what the records say:
+
+* the spending. The contract states the noise of every measurement, so the cost of each prefix of periods follows from it,
+  by the same programme with which the synthesizer charges itself. A draw that a period record names as abandoned counts as
+  one more draw of that period. The ledger may state more than this cost, never less.
+* the counts. Each column moves every synthetic person to a new bin, and the measurements of the period say how many people
+  each bin should have, up to rounding. Only counts that the period record declares as clamped may differ by more.
+
+Neither shows that noise was drawn with the parameter that the contract states: one draw is a plausible value of many
+distributions. Nobody who sees only public values can check that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from streamproc.errors import VerificationFailed
+from streamproc.panel.history import counting
+from streamproc.privacy.accountant import Odometer
+from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.protocol.columns import ContractRecord
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.releases.contract import WindowContract
+from streamproc.releases.cumulative import beyond_nearest
+from streamproc.releases.measured import measurement_count
+from streamproc.releases.step import Column
+from streamproc.releases.window import beyond_rounding, estimated_counts
+from streamproc.study import Release, WindowRelease
+
+
+def check_due_columns(releases: Iterable[Release], ledger: VerifiedLedger) -> None:
+    """Every release of the study has its columns in the ledger as soon as they are due, and measures nothing before that.
+
+    Without this check a ledger could hold measurements of a release without its contract, whose cost nobody can compute.
+    """
+    expected = {release.name: release for release in releases}
+    for record in ledger.periods[:1]:
+        if record.releases.keys() != expected.keys():
+            raise VerificationFailed("ledger, period 1: its releases are not those of the study")
+    for name, release in expected.items() if ledger.periods else ():
+        first = release.k if isinstance(release, WindowRelease) else 1
+        due = ledger.period if ledger.period >= first else 0
+        if len(ledger.column_digests(name)) != due:
+            raise VerificationFailed(f"ledger, period {ledger.period}: release {name} must have {due} columns by then")
+        for period in range(1, min(first - 1, ledger.period) + 1):
+            if len(ledger.measurements[name, Period(period)]):
+                raise VerificationFailed(f"ledger, period {period}: release {name} measures nothing before period {first}")
+
+
+class ReleaseAudit:
+    """Checks one release, period by period, in order. Each period is recomputed once."""
+
+    def __init__(self, record: ContractRecord) -> None:
+        self._record = record
+        self._contract = record.contract
+        self._odometer = Odometer(record.release, self._contract.rho, self._contract.mechanism)
+        self.counting = counting(self._contract)
+        """What the columns add up to so far."""
+        self._before: IntArray | None = None
+        """The released counts of the period before."""
+        self._columns = 0
+
+    def check_spending(self, ledger: VerifiedLedger, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        """Recompute the spending of the periods that have come since the last call.
+
+        `is_stopped` is called before each period, which may take a tenth of a second; if it is True, the rest is left out.
+        Raises VerificationFailed, with the period and the release, if the ledger states less.
+        """
+        name = self._record.release
+        for record in ledger.periods[self._odometer.period :]:
+            if is_stopped():
+                return
+            entry = record.releases[name]
+            again = (record.period,) * len(record.abandoned)
+            self._odometer = Odometer(
+                name, self._odometer.rho, self._contract.mechanism, record.period, self._odometer.redrawn + again
+            )
+            cost = self._odometer.spent
+            if entry.rho_spent < cost:
+                raise VerificationFailed(
+                    f"ledger, period {record.period}: release {name} states that it has spent rho {entry.rho_spent}, but by "
+                    f"its contract {record.period} periods with {len(self._odometer.redrawn)} repeated draws cost rho {cost}"
+                )
+            if entry.n_star not in (None, self._record.n_star):
+                raise VerificationFailed(
+                    f"ledger, period {record.period}: release {name} states {entry.n_star} synthetic people, its contract "
+                    f"{self._record.n_star}"
+                )
+
+    def add_column(self, column: Column, ledger: VerifiedLedger) -> None:
+        """Take the next period's column and compare the counts with the measurements of that period.
+
+        Raises VerificationFailed, with the period and the release, if more counts differ than are declared as clamped.
+        """
+        period = Period(self._columns + 1)
+        name = self._record.release
+        measured = ledger.measurements[name, period]
+        if len(measured) != measurement_count(self._contract, period):
+            raise VerificationFailed(
+                f"ledger, period {period}: release {name} has {len(measured)} measurements, not the "
+                f"{measurement_count(self._contract, period)} that its contract makes"
+            )
+        self.counting.add(column, measured)
+        self._columns = period
+        counts = self.counting.latest_counts()
+        if counts is None:
+            return
+        different, impossible = self._compare(period, counts, measured)
+        clamped = ledger.periods[period - 1].releases[name].clamped
+        if impossible or different > clamped:
+            raise VerificationFailed(
+                f"release {name}, period {period}: {impossible or different} of its {len(counts)} counts do not follow from "
+                f"the measurements in the ledger, which declares {clamped} of them as clamped"
+            )
+        self._before = counts
+
+    def _compare(self, period: Period, counts: IntArray, measured: IntArray) -> tuple[int, int]:
+        """How many counts are not their estimate, rounded; and how many of these clamping cannot explain."""
+        if isinstance(self._contract, WindowContract):
+            numerators, denominator = estimated_counts(self._contract, measured, self._before)
+            return _compare_windows(counts.reshape(numerators.shape), numerators, denominator)
+        estimates = self.counting.history().unclamped[-1]
+        before = np.zeros(1, dtype=np.int64) if self._before is None else np.append(self._before, 0)
+        return _compare_sums(counts, estimates, before, self._contract.n)
+
+
+def _compare_windows(counts: IntArray, numerators: IntArray, denominator: int) -> tuple[int, int]:
+    """Rounding gives the floor or the ceiling of an estimate, and keeps the total of each group.
+
+    Clamping changes only groups in which rounding can give a negative count. It keeps their total and raises no count but
+    negative ones, to 0: so a clamped count is at most the ceiling, or 0 (`synth.clamping`).
+    """
+    different = beyond_rounding(counts, numerators, denominator)
+    ceiling = -(-numerators // denominator)
+    clampable = (numerators < 0).any(axis=1, keepdims=True) & (counts <= np.maximum(ceiling, 0))
+    kept = counts.sum(axis=1, keepdims=True) * denominator == np.maximum(numerators.sum(axis=1, keepdims=True), 0)
+    return int(np.count_nonzero(different)), int(np.count_nonzero((different & ~clampable) | ~kept))
+
+
+def _compare_sums(counts: IntArray, estimates: FloatArray, before: IntArray, n: int) -> tuple[int, int]:
+    """A running count is clamped between its own value one period before and that of the next smaller weight.
+
+    So it is known what a clamped count must be.
+    """
+    possible = np.clip(estimates, before, np.concatenate(([n], before[:-1])))
+    different, impossible = (beyond_nearest(counts, wanted, n) for wanted in (estimates, possible))
+    return int(np.count_nonzero(different)), int(np.count_nonzero(impossible))
+
+
+def check_same_people(records: Mapping[str, ContractRecord]) -> None:
+    """All releases of a study are about the same number of people."""
+    if len({record.contract.n for record in records.values()}) > 1:
+        raise VerificationFailed(f"the contracts of releases {', '.join(records)} state different numbers of people")

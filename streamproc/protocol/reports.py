@@ -1,0 +1,160 @@
+"""What people send: a report a record, or many packed into one.
+
+Only what cannot be understood at all is malformed here. A period out of range or a symbol outside the alphabet decodes, for
+the gatherer to reject: whether somebody is a member must not depend on whether their symbol is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgpack import unpackb
+
+from streamproc.errors import Malformed
+from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.codec import VERSION, Fields, pack, unpack_any
+from streamproc.protocol.partitioner import home_partition, home_partitions
+
+__all__ = [
+    "MAX_BATCH",
+    "MAX_ID",
+    "MAX_PERIOD",
+    "Report",
+    "ReportBatch",
+    "decode_any",
+    "decode_report",
+    "encode_batches",
+    "encode_report",
+    "home_partition",
+    "home_partitions",
+]
+
+Report: TypeAlias = tuple[str, int, str]
+"""An individual's id, a period, a symbol: as sent, not checked against any study. Secret."""
+
+MAX_ID = 1_024
+"""Characters of an id."""
+
+MAX_BATCH = 65_536
+"""Reports in one record."""
+
+MAX_PERIOD = 2**63
+"""MessagePack has integers from here on; arrays of periods have not."""
+
+_BATCH_BYTES = 900_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportBatch:
+    """Up to 65,536 reports of individuals who are all at home in one partition. Secret; printing it shows its size only."""
+
+    ids: Sequence[str]
+    periods: npt.NDArray[np.uint16]
+    symbols: npt.NDArray[np.uint8]
+    """Places in the study's alphabet."""
+    id_spans: Spans = field(init=False)
+    """The ids in UTF-8."""
+
+    def __post_init__(self) -> None:
+        size = len(self.ids)
+        if not 1 <= size <= MAX_BATCH:
+            raise Malformed(f"ids: expected 1 to {MAX_BATCH} of them")
+        try:
+            spans = Spans.of_text(self.ids)
+        except TypeError:
+            spans = None
+        # Most have no more bytes than they may have characters.
+        if spans is None or not spans.lengths.all() or (spans.lengths.max() > MAX_ID and max(map(len, self.ids)) > MAX_ID):
+            raise Malformed(f"ids: expected text of 1 to {MAX_ID} characters each")
+        object.__setattr__(self, "id_spans", spans)
+        if self.periods.dtype != np.uint16 or self.periods.shape != (size,):
+            raise Malformed("t: expected 2 bytes for each id")
+        if self.symbols.dtype != np.uint8 or self.symbols.shape != (size,):
+            raise Malformed("s: expected a byte for each id")
+
+    def __repr__(self) -> str:
+        return f"ReportBatch({len(self.ids)} reports)"
+
+    def encode(self) -> bytes:
+        """The value of one record, which has no key."""
+        periods, symbols = self.periods.astype(">u2").tobytes(), self.symbols.tobytes()
+        return pack("reports", {"ids": list(self.ids), "t": periods, "s": symbols})
+
+
+def encode_report(individual: str, period: int, symbol: str) -> bytes:
+    """The value of one record, whose key is the id in UTF-8."""
+    return pack(None, {"id": individual, "t": period, "s": symbol})
+
+
+def encode_batches(ids: Sequence[str], periods: npt.NDArray[np.uint16], symbols: npt.NDArray[np.uint8]) -> Iterator[bytes]:
+    """As few records as the limits of a batch allow, in order; all ids are at home in one partition."""
+    sizes = np.fromiter(map(len, map(str.encode, ids)), dtype=np.int64, count=len(ids)) + 8
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ids):
+        filled = int(np.searchsorted(ends, _BATCH_BYTES + (ends[start - 1] if start else 0), side="right"))
+        stop = min(max(filled, start + 1), start + MAX_BATCH)
+        yield ReportBatch(ids[start:stop], periods[start:stop], symbols[start:stop]).encode()
+        start = stop
+
+
+def decode_report(value: bytes | None) -> Report:
+    """A single report."""
+    decoded = decode_any(value)
+    if isinstance(decoded, ReportBatch):
+        raise Malformed("type: expected none")
+    return decoded
+
+
+def decode_any(value: bytes | None) -> Report | ReportBatch:
+    """A single report or a batch."""
+    # Nearly every record is a report of exactly the four usual entries: those are decoded here, quickly, and whatever is
+    # not one, right or wrong, is looked at again below. At most four entries and four different keys: none came twice.
+    try:
+        fields = unpackb(value, max_array_len=0, max_map_len=4)
+        version, individual, period, symbol = fields["v"], fields["id"], fields["t"], fields["s"]
+        if (
+            len(fields) == 4
+            and type(individual) is str
+            and type(period) is int
+            and period < MAX_PERIOD
+            and type(symbol) is str
+            and type(version) is int
+            and version == VERSION
+            and individual
+            and len(individual) <= MAX_ID
+        ):
+            return individual, period, symbol
+    except (ValueError, TypeError, LookupError):
+        pass
+    return _decode(unpack_any(value))
+
+
+def _decode(fields: Fields) -> Report | ReportBatch:
+    if "type" not in fields:
+        return _report(fields)
+    if fields["type"] != "reports":
+        raise Malformed("type: expected reports, or none")
+    ids, periods, symbols = fields["ids"], fields["t"], fields["s"]
+    if not isinstance(ids, list):
+        raise Malformed("ids: expected a list")
+    if not isinstance(periods, bytes) or len(periods) % 2:
+        raise Malformed("t: expected 2 bytes for each id")
+    if not isinstance(symbols, bytes):
+        raise Malformed("s: expected a byte for each id")
+    return ReportBatch(ids, np.frombuffer(periods, ">u2").astype(np.uint16), np.frombuffer(symbols, np.uint8))
+
+
+def _report(fields: Fields) -> Report:
+    individual, period, symbol = fields["id"], fields["t"], fields["s"]
+    if not (isinstance(individual, str) and 1 <= len(individual) <= MAX_ID):
+        raise Malformed(f"id: expected text of 1 to {MAX_ID} characters")
+    if type(period) is not int or period >= MAX_PERIOD:
+        raise Malformed("t: expected a whole number of 64 bits")
+    if not isinstance(symbol, str):
+        raise Malformed("s: expected text")
+    return individual, period, symbol

@@ -1,0 +1,208 @@
+"""What a gatherer counted, cut into chunks that two writers of the same tally may interleave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from streamproc.errors import Malformed
+from streamproc.privacy.types import IntArray, Period
+from streamproc.protocol.codec import pack, packed_integers, unpack
+from streamproc.protocol.field_checks import (
+    MAX_PEOPLE,
+    MAX_RELEASES,
+    check_integers,
+    check_part,
+    check_partition,
+    check_period,
+    check_release,
+    check_whole,
+)
+from streamproc.study.study import MAX_BINS
+
+CHUNK_COUNTS = 32_768
+
+
+@dataclass(frozen=True, eq=False)
+class TallyChunk:
+    """Counts `first, first+1, ...` of the `total` of one release, in a tally of `of` releases. Secret."""
+
+    partition: int
+    period: Period
+    people: int = field(repr=False)
+    of: int
+    release: str
+    first: int
+    total: int
+    counts: IntArray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_partition(self.partition)
+        check_period(self.period)
+        check_whole("people", self.people, 0, MAX_PEOPLE)
+        check_whole("of", self.of, 1, MAX_RELEASES)
+        check_release(self.release)
+        check_part(self.first, self.total, self.counts, "counts", longest=CHUNK_COUNTS, most=MAX_BINS)
+        if self.counts.size and not 0 <= self.counts.min() <= self.counts.max() <= self.people:
+            raise Malformed("counts: expected from 0 to `people` each")
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        fields = {
+            "partition": self.partition,
+            "period": self.period,
+            "people": self.people,
+            "of": self.of,
+            "release": self.release,
+            "first": self.first,
+            "total": self.total,
+            "counts": packed_integers(self.counts),
+        }
+        return pack("tally", fields)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of its canonical bytes."""
+        return hashlib.sha256(self.encode()).digest()
+
+
+def decode_tally(value: bytes | None) -> TallyChunk:
+    """A record of the tallies topic."""
+    fields = unpack(value, "tally")
+    return TallyChunk(
+        fields["partition"],
+        fields["period"],
+        fields["people"],
+        fields["of"],
+        fields["release"],
+        fields["first"],
+        fields["total"],
+        fields.integers("counts"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """The exact counts of one partition for one period. Secret. Equal tallies have equal bytes."""
+
+    partition: int
+    period: Period
+    people: int = field(repr=False)
+    """Individuals at home in the partition, with or without a report for this period."""
+    counts: Mapping[str, IntArray] = field(repr=False)
+    """For each release: of each window, or of each weight `b` the people whose `b`-th one came now."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.counts) <= MAX_RELEASES:
+            raise Malformed(f"of: expected 1 to {MAX_RELEASES} releases")
+        ordered = {}
+        for release in sorted(self.counts):
+            counts = np.asarray(self.counts[release])
+            check_integers("counts", counts, counts.size)
+            ordered[release] = counts.view()
+            ordered[release].flags.writeable = False
+        object.__setattr__(self, "counts", ordered)
+        self.chunks  # noqa: B018  a tally that has no wire form is refused when it is made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def key(self) -> bytes:
+        """The key of each of its records."""
+        return f"{self.partition}/{self.period}".encode()
+
+    @cached_property
+    def chunks(self) -> tuple[TallyChunk, ...]:
+        """In order of release name and place."""
+        return tuple(
+            TallyChunk(
+                self.partition,
+                self.period,
+                self.people,
+                len(self.counts),
+                release,
+                first,
+                len(counts),
+                counts[first : first + CHUNK_COUNTS],
+            )
+            for release, counts in self.counts.items()
+            for first in range(0, max(len(counts), 1), CHUNK_COUNTS)
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 over the digests of its chunks."""
+        return hashlib.sha256(b"".join(chunk.digest for chunk in self.chunks)).digest()
+
+    def encode(self) -> list[bytes]:
+        """The values of its records, in order."""
+        return [chunk.encode() for chunk in self.chunks]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two different tallies of one partition and period: somebody was counted twice or not at all, so the study stops."""
+
+    partition: int
+    period: Period
+
+
+@dataclass(eq=False)
+class _Gathered:
+    """What has come of one tally. Once it is complete only the digests of its chunks are kept, to know repeats by."""
+
+    people: int
+    of: int
+    totals: dict[str, int] = field(default_factory=dict)
+    digests: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    counts: dict[tuple[str, int], IntArray] = field(default_factory=dict)
+
+    def contradicts(self, chunk: TallyChunk) -> bool:
+        if (chunk.people, chunk.of) != (self.people, self.of):
+            return True
+        if chunk.release not in self.totals:
+            return len(self.totals) == self.of
+        known = self.digests.get((chunk.release, chunk.first), chunk.digest)
+        return chunk.total != self.totals[chunk.release] or chunk.digest != known
+
+    @property
+    def complete(self) -> bool:
+        if len(self.totals) < self.of:
+            return False
+        return len(self.digests) == sum(max(-(-total // CHUNK_COUNTS), 1) for total in self.totals.values())
+
+    def counts_of(self, release: str) -> IntArray:
+        firsts = range(0, max(self.totals[release], 1), CHUNK_COUNTS)
+        return np.concatenate([self.counts[release, first] for first in firsts])
+
+
+class TallyAssembler:
+    """Takes chunks, answers with whole tallies: each once, however often and by however many gatherers it was sent."""
+
+    def __init__(self) -> None:
+        self._gathered: dict[tuple[int, Period], _Gathered] = {}
+
+    def add(self, chunk: TallyChunk) -> Tally | Conflict | None:
+        """The tally that this chunk completes, a Conflict if it contradicts an earlier chunk, or None."""
+        place = (chunk.partition, chunk.period)
+        gathered = self._gathered.setdefault(place, _Gathered(chunk.people, chunk.of))
+        if gathered.contradicts(chunk):
+            return Conflict(*place)
+        if (chunk.release, chunk.first) in gathered.digests:
+            return None
+        gathered.totals[chunk.release] = chunk.total
+        gathered.digests[chunk.release, chunk.first] = chunk.digest
+        gathered.counts[chunk.release, chunk.first] = chunk.counts
+        if not gathered.complete:
+            return None
+        tally = Tally(*place, chunk.people, {release: gathered.counts_of(release) for release in gathered.totals})
+        gathered.counts.clear()
+        return tally

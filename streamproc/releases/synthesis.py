@@ -1,0 +1,96 @@
+"""All releases of a study together: one step a period, budget checked before any noise is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from streamproc.errors import Refused
+from streamproc.privacy.accountant import Odometer, total_spent
+from streamproc.privacy.noise import Entropy
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.releases.contract import Contract, WindowContract
+from streamproc.releases.cumulative import CumulativeState, step_cumulative
+from streamproc.releases.step import Step
+from streamproc.releases.window import WindowState, step_window
+
+State: TypeAlias = WindowState | CumulativeState
+
+
+@dataclass(frozen=True, eq=False)
+class Synthesis:
+    """A study after `period` periods: what it has promised, what it remembers, what it has spent."""
+
+    period: Period
+    contracts: Mapping[str, Contract]
+    states: Mapping[str, State]
+    odometers: Mapping[str, Odometer]
+
+    @classmethod
+    def start(cls, contracts: Mapping[str, Contract]) -> Synthesis:
+        """Before period 1: nothing spent."""
+        states: dict[str, State] = {}
+        for name, contract in contracts.items():
+            if isinstance(contract, WindowContract):
+                states[name] = WindowState.initial(contract.mechanism)
+            else:
+                states[name] = CumulativeState.initial(contract)
+        return cls.resumed(Period(0), contracts, states, ())
+
+    @classmethod
+    def resumed(
+        cls, period: Period, contracts: Mapping[str, Contract], states: Mapping[str, State], redrawn: tuple[Period, ...]
+    ) -> Synthesis:
+        """After `period` periods, some of which may have been drawn twice."""
+        odometers = {
+            name: Odometer(name, contract.rho, contract.mechanism, period, redrawn) for name, contract in contracts.items()
+        }
+        return cls(period, contracts, states, odometers)
+
+    @property
+    def redrawn(self) -> tuple[Period, ...]:
+        """Periods drawn once more after an accepted loss; the same for every release."""
+        return next(iter(self.odometers.values())).redrawn
+
+    @property
+    def spent(self) -> Rho:
+        """What all releases together have spent."""
+        return total_spent([odometer.spent for odometer in self.odometers.values()])
+
+    def rows(self, name: str) -> int | None:
+        """Synthetic people of a release; None until its first column."""
+        contract, state = self.contracts[name], self.states[name]
+        if isinstance(contract, WindowContract):
+            assert isinstance(state, WindowState)
+            return len(state.windows) if self.period >= contract.mechanism.k else None
+        return contract.n if self.period else None
+
+    def _check_source(self, entropy: Entropy) -> None:
+        for name, contract in self.contracts.items():
+            if contract.insecure != entropy.insecure:
+                marked = "insecure" if contract.insecure else "secure"
+                raise Refused(
+                    f"release {name}: its contract says that its noise is {marked}, the source of noise says the opposite; "
+                    "make the contracts with the source that draws"
+                )
+
+    def step(self, tally: Mapping[str, IntArray], entropy: Entropy) -> tuple[Synthesis, dict[str, Step]]:
+        """The next period of every release, from its exact tally.
+
+        Refuses, before anything is drawn, a source of noise that the contracts do not state, and a step above the budget.
+        """
+        self._check_source(entropy)
+        period = Period(self.period + 1)
+        odometers = {name: odometer.next() for name, odometer in self.odometers.items()}
+        states: dict[str, State] = {}
+        steps: dict[str, Step] = {}
+        for name, contract in self.contracts.items():
+            draw, state = entropy.draw(name, period), self.states[name]
+            if isinstance(contract, WindowContract):
+                assert isinstance(state, WindowState)
+                states[name], steps[name] = step_window(contract, state, tally[name], draw)
+            else:
+                assert isinstance(state, CumulativeState)
+                states[name], steps[name] = step_cumulative(contract, state, tally[name], draw)
+        return Synthesis(period, self.contracts, states, odometers), steps

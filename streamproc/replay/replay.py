@@ -1,0 +1,67 @@
+"""Drive every release of a study, period by period, over complete histories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.panel import Panel
+from streamproc.privacy.noise import Entropy
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.releases.contract import Contract
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.tally_state import Cohort
+from streamproc.study import Study
+
+Tallies: TypeAlias = Sequence[Mapping[str, IntArray]]
+"""For each period, the exact tally of each release."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """A finished study."""
+
+    study: Study
+    synthesis: Synthesis
+    panels: Mapping[str, Panel]
+    steps: Sequence[Mapping[str, Step]]
+    """For each period, what each release yielded."""
+    spent: Mapping[str, Sequence[Rho]]
+    """For each release, the running total after each period."""
+
+
+def tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, IntArray]]:
+    """The exact tallies of every period; `symbols` holds a row per person, a column per period, nothing missing."""
+    cohort = Cohort.of(study, len(symbols))
+    tallies = []
+    for period in range(study.horizon):
+        cohort, tally = cohort.fold(symbols[:, period])
+        tallies.append(tally)
+    return tallies
+
+
+def replay_study(
+    study: Study,
+    contracts: Mapping[str, Contract],
+    tallies: Tallies,
+    entropy: Entropy,
+    on_period: Callable[[Period, Synthesis, Mapping[str, Step]], None] = lambda period, synthesis, steps: None,
+) -> Replayed:
+    """Release everything; `on_period` is told after each period."""
+    synthesis = Synthesis.start(contracts)
+    panels = {name: Panel(contract) for name, contract in contracts.items()}
+    spent: dict[str, list[Rho]] = {name: [] for name in contracts}
+    all_steps = []
+    for tally in tallies:
+        synthesis, steps = synthesis.step(tally, entropy)
+        all_steps.append(steps)
+        for name, step in steps.items():
+            panels[name] = panels[name].extended(step)
+            spent[name].append(synthesis.odometers[name].spent)
+        on_period(synthesis.period, synthesis, steps)
+    return Replayed(study, synthesis, panels, all_steps, spent)

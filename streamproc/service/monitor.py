@@ -1,0 +1,299 @@
+"""What a process shows of itself: the observers of its roles, its metrics, and whether it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from streamproc.errors import LogUnavailable, NotAllowed, OutcomeUnknown
+from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.protocol.rejects import Reason
+from streamproc.releases.contract import Contract, WindowContract, release_budgets
+from streamproc.releases.cumulative import CumulativeState
+from streamproc.releases.replace_one import replace_one_costs
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import State, Synthesis
+from streamproc.service.deployment import Deployment
+from streamproc.service.logging_setup import event
+from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
+
+Result = TypeVar("Result")
+
+BACK = "the broker is back"
+"""The log line when no part of the process waits for the broker any more."""
+
+LONGEST_PAUSE = 30.0
+"""Seconds between two tries to reach a broker that is away."""
+
+# The parts of a process that can be in trouble while others are not; besides, each gathered partition is one.
+CONNECTION, LEDGER, SYNTHESIZER, SCHEDULE, GATHERERS = "connection", "ledger", "synthesizer", "schedule", "gatherers"
+
+
+class ProcessMonitor:
+    """What the listeners show of a process, and where the roles report to. Implements the roles' observers."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.public = PublicMetrics(deployment.study.name)
+        self.operator = OperatorMetrics(deployment.study.name)
+        self._ledger_read = False
+        self._refused = False
+        self._waiting: set[str] = set()
+        """The parts that are in trouble."""
+        self._behind: set[str] = set()
+        """The parts that have not caught up since they started: each gathered partition, and the group before it answers."""
+        self._rejecting: set[tuple[int, Reason]] = set()
+        """Partitions where, and reasons why, reports were rejected: each is said once."""
+        self._study = deployment.study
+        self.operator.show_study(self._study.horizon, self._study.broker.partitions)
+        self.operator.show_process(ready=lambda: self.ready, away=lambda: bool(self._waiting))
+        self._since = time.monotonic()
+        """When the synthesizer last looked for tallies, or released a period."""
+        self._held: float | None = None
+        """Since when it waits for a period's release time."""
+        self._recorded: Period | None = None
+        """How far the ledger reaches that is shown; None before any was read."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process does its work; False while any part of it waits for the broker or has not caught up."""
+        return self._ledger_read and not self._waiting and not self._behind and not self._refused
+
+    @property
+    def publicly_ready(self) -> bool:
+        """The same as far as everybody may know: how long a gatherer takes to catch up tells how much was reported."""
+        return self._ledger_read and not self._waiting & {CONNECTION, LEDGER} and not self._refused
+
+    def well(self, part: str) -> None:
+        """That part is not in trouble, or not any more: it has done what it could not do."""
+        if part in self._waiting:
+            self._waiting.remove(part)
+            if not self._waiting:
+                event(BACK)
+
+    def ended(self, part: str) -> None:
+        """That part has ended, so it waits for nobody; whether the broker is back is not known."""
+        self._waiting.discard(part)
+
+    def refused(self) -> None:
+        """A role has refused to go on."""
+        self._refused = True
+        self.operator.refused.set(1)
+
+    def followed(self) -> None:
+        """The ledger is read to its end."""
+        self._ledger_read = True
+        self.well(LEDGER)
+
+    def unfollowed(self) -> None:
+        """The ledger is not read, or what it holds is not what this study published; `followed` ends this."""
+        self._ledger_read = False
+
+    def recorded(self, ledger: VerifiedLedger | None) -> None:
+        """This is the public ledger, read to its end; None before the study began.
+
+        Whoever reads it may say so, in any order: what was shown does not go back.
+        """
+        last = ledger.periods[-1] if ledger is not None and ledger.periods else None
+        released = last.period if last else Period(0)
+        if self._recorded is not None and released <= self._recorded:
+            return
+        self._recorded = released
+        clamped = Counter[str]()
+        for record in ledger.periods if ledger is not None else ():
+            clamped.update({name: release.clamped for name, release in record.releases.items()})
+        spending = {
+            name: Spending(rho, last.releases[name].rho_spent if last else Rho(0.0), clamped[name])
+            for name, rho in release_budgets(self._study).items()
+        }
+        epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
+        self.public.show_spending(released, epsilon, spending)
+        self.operator.show_released(released)
+        schedule, over = self._study.schedule, released == self._study.horizon
+        self.operator.show_due(None if schedule is None or over else schedule.release_of(released + 1))
+
+    # the synthesizer's observer
+
+    def watermark(self, period: Period) -> None:
+        """Every partition has tallied this period."""
+        self.well(SYNTHESIZER)
+        self.operator.watermark.set(period)
+        self._since = time.monotonic()
+
+    def persisted(self, period: Period, size: int) -> None:
+        """A draw is durable."""
+        self.operator.state_bytes.labels("synthesizer").set(size)
+
+    def waiting(self, period: Period, until: datetime) -> None:
+        """A period is durable, and is published at its release time."""
+        self.well(SYNTHESIZER)
+        self._held = time.monotonic()
+        self.operator.held.set(period)
+        event("drawn, waiting for the release time", period=period, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
+
+    def due(self, period: Period, *, late: bool) -> None:
+        """Its release time has come; `late`: it had passed before the period was ready."""
+        if self._held is not None:
+            self._since += time.monotonic() - self._held
+            self._held = None
+            self.operator.held.set(0)
+        if late:
+            event("the release time has passed, publishing late", logging.WARNING, period=period)
+
+    def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
+        """A period is published, or was found to be when the process started."""
+        self.well(SYNTHESIZER)
+        for name, contract in synthesis.contracts.items():
+            counts = _released_counts(contract, synthesis.states[name])
+            if counts is not None:
+                self.public.show_counts(contract, counts)
+        if steps is None:
+            event("going on after what is released", period=period)
+            return
+        before, self._since = self._since, time.monotonic()
+        self.operator.release_seconds.observe(self._since - before)
+        epsilon = epsilon_of_rho(synthesis.spent, self._study.privacy.delta)
+        spent = {"rho_spent": synthesis.spent, "epsilon_spent": epsilon}
+        event("period released", logging.INFO, period=period, **spent, **self._replace_one(period, synthesis))
+
+    def _replace_one(self, period: Period, synthesis: Synthesis) -> Mapping[str, float]:
+        """What the noise of a zero-out study has cost under replace-one, where that is quick to compute or final."""
+        costs = replace_one_costs(self._study)
+        if costs is None or not (costs.every_period_is_quick or period == self._study.horizon):
+            return {}
+        rho = costs.of_study(period, synthesis.redrawn)
+        return {"rho_spent_replace_one": rho, "epsilon_spent_replace_one": epsilon_of_rho(rho, self._study.privacy.delta)}
+
+    def fenced(self, period: Period) -> None:
+        """Another synthesizer took over, or a transaction timed out."""
+        self.operator.fenced.inc()
+        event("fenced", logging.WARNING, period=period)
+
+    def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
+        """Something that will be tried again; it is over when that part says so, whatever others can do meanwhile."""
+        self._waiting.add(part)
+        self.operator.troubles.inc()
+        event(problem, logging.WARNING)
+
+    # which partitions are gathered here
+
+    def begin_gathering(self) -> None:
+        """The process gathers: it is not ready before it knows its partitions and has caught up with each."""
+        self._behind.add(GATHERERS)
+
+    def know_assignment(self) -> None:
+        """The partitions that this process gathers are known, even if there are none."""
+        self._behind.discard(GATHERERS)
+
+    def end_gathering(self) -> None:
+        """The process gathers no more: nothing is left to catch up with."""
+        self._behind.clear()
+
+    def assigned(self, partition: int) -> None:
+        """The partition is gathered here from now on."""
+        self._behind.add(gathering_of(partition))
+        self.operator.begin(partition)
+        event("partition assigned", partition=partition)
+
+    def given_up(self, partition: int) -> None:
+        """The partition is not gathered here any more."""
+        self._behind.discard(gathering_of(partition))
+        self.operator.forget(partition)
+        event("partition given up", partition=partition)
+
+    # the gatherers' observer
+
+    def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
+        """A gatherer reads on from its checkpoint of `size` bytes, or from the start of the log without one."""
+        self._behind.add(gathering_of(partition))
+        self.operator.lag.labels(partition).set(lag)
+        self.operator.people.labels(partition).set(people)
+        self.operator.settled.labels(partition).set(period)
+        if size is None:
+            event("replaying the log from its start", partition=partition)
+        else:
+            self.checkpointed(partition, size)
+            event("replaying the log from a checkpoint", partition=partition, period=period)
+
+    def read(self, partition: int, records: int, lag: int) -> None:
+        """Records were taken in."""
+        self.operator.reports.labels(partition).inc(records)
+        self.operator.lag.labels(partition).set(lag)
+
+    def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
+        """So many reports were rejected for each reason."""
+        for reason, count in counts.items():
+            self.operator.rejects.labels(partition, reason.value).inc(count)
+            if (partition, reason) not in self._rejecting:
+                self._rejecting.add((partition, reason))
+                event("reports are rejected", logging.WARNING, partition=partition, reason=reason.value)
+
+    def tallied(self, partition: int, period: Period, people: int) -> None:
+        """A period of one partition was sent."""
+        self.well(gathering_of(partition))
+        self.operator.people.labels(partition).set(people)
+        self.operator.settled.labels(partition).set(period)
+        event("tallied", partition=partition, period=period)
+
+    def checkpointed(self, partition: int, size: int) -> None:
+        """A gatherer's state is durable."""
+        self.operator.state_bytes.labels(f"gather-{partition}").set(size)
+
+    def waits_for_study(self, partition: int) -> None:
+        """The study has not begun, so the gatherer has nothing to catch up with."""
+        self.well(gathering_of(partition))
+        self._behind.discard(gathering_of(partition))
+
+    def caught_up(self, partition: int) -> None:
+        """What could be read when the gatherer resumed is read."""
+        if gathering_of(partition) in self._behind:
+            self._behind.remove(gathering_of(partition))
+            event("caught up with the log", partition=partition)
+
+    def up_to_date(self, partition: int) -> None:
+        """Every period of it that is closed was sent."""
+        self.well(gathering_of(partition))
+
+
+def gathering_of(partition: int) -> str:
+    """The part that gathers a partition."""
+    return f"partition {partition}"
+
+
+def _released_counts(contract: Contract, state: State) -> IntArray | None:
+    """What the last column of a release shows; None before its first."""
+    if isinstance(state, CumulativeState):
+        return state.sums[1 : state.period + 1] if state.period else None
+    assert isinstance(contract, WindowContract)
+    return state.counts if state.period >= contract.mechanism.k else None
+
+
+async def patiently(work: Callable[[], Awaitable[Result]], health: ProcessMonitor, part: str = CONNECTION) -> Result:
+    """Do it, waiting for a broker that is away; a denied authorisation ends it at once.
+
+    Work that goes on for long tells `health` itself when that part of the process is well again.
+    """
+    pause = 0.5
+    try:
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                done = await work()
+                health.well(part)
+                return done
+            except NotAllowed:
+                raise
+            except (LogUnavailable, OutcomeUnknown) as problem:
+                if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
+                    pause = 0.5  # it worked for a while: this is another trouble
+                health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}", part)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+    finally:
+        health.ended(part)

@@ -1,0 +1,185 @@
+"""What the page shows, as plain values: functions of the study's public values and of what is published."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from streamproc.client.ledger_json import add_replace_one, period_to_dict, redrawn_periods
+from streamproc.panel.column_packing import bits_for
+from streamproc.panel.history import History
+from streamproc.panel.question import examples, labels, question
+from streamproc.panel.series import LEVEL, series
+from streamproc.privacy.types import Rho
+from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.protocol.ledger_verifier import VerifiedLedger
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import WindowContract, release_budgets
+from streamproc.releases.replace_one import ReplaceOneCosts
+from streamproc.status_page.follower import Shown
+from streamproc.study import Release, Study, WindowRelease
+
+MOST_MARKS = 400
+"""Periods of a list in `status`, the newest ones."""
+
+
+def status(study: Study, shown: Shown, costs: ReplaceOneCosts | None = None) -> dict[str, Any]:
+    """Everything but the numbers over time; `costs` are those of a zero-out study."""
+    ledger, privacy = shown.ledger, study.privacy
+    spent = ledger.periods[-1].rho_spent if ledger and ledger.periods else Rho(0.0)
+    people = next((history.contract.n for history in shown.histories.values()), None)
+    budgets = release_budgets(study)
+    releases = [_release(study, release, budgets[release.name], shown) for release in study.releases]
+    found = {
+        "study": study.name,
+        "alphabet": list(study.alphabet),
+        "horizon": study.horizon,
+        "state": _state(study, shown),
+        "following": shown.following,
+        "problem": shown.problem,
+        "insecure": ledger.study.insecure if ledger else None,
+        "n": people,
+        "expected": study.population.size,
+        "roster": study.population.roster is not None,
+        "missing": str(study.population.missing),
+        "released": shown.period,
+        "adjacency": privacy.adjacency.value,
+        "delta": privacy.delta,
+        "rho": privacy.budget,
+        "rho_spent": spent,
+        "epsilon": epsilon_of_rho(privacy.budget, privacy.delta),
+        "epsilon_spent": epsilon_of_rho(spent, privacy.delta),
+        "next_cut": _next_cut(study, shown),
+        "next_release": _next_release(study, shown),
+        "head": ledger.head.hex() if ledger else None,
+        "broker": "kafka" if study.broker.folder is None else "embedded",
+        "ledger_topic": Topics(study.name).ledger,
+        "releases": releases,
+    }
+    if costs is not None:
+        add_replace_one(found, {release["name"]: release for release in releases}, study, ledger, costs)
+    return found
+
+
+def _state(study: Study, shown: Shown) -> str:
+    if shown.period == study.horizon:
+        return "over"
+    return "waiting" if shown.ledger is None or shown.period == 0 else "running"
+
+
+def _next_cut(study: Study, shown: Shown) -> dict[str, Any] | None:
+    """When the next period to be released is closed; it follows from the schedule alone."""
+    if study.schedule is None or shown.period >= study.horizon:
+        return None
+    return _at(shown.period + 1, study.schedule.cut_of(shown.period + 1))
+
+
+def _next_release(study: Study, shown: Shown) -> dict[str, Any] | None:
+    """When the next period is published, if the schedule says so."""
+    if study.schedule is None or study.schedule.release_after is None or shown.period >= study.horizon:
+        return None
+    return _at(shown.period + 1, study.schedule.release_of(shown.period + 1))
+
+
+def _at(period: int, time: datetime) -> dict[str, Any]:
+    return {"period": period, "at": time.astimezone(UTC).isoformat().replace("+00:00", "Z")}
+
+
+def _release(study: Study, release: Release, rho: Rho, shown: Shown) -> dict[str, Any]:
+    ledger, history = shown.ledger, shown.histories.get(release.name)
+    periods = [record.releases[release.name] for record in ledger.periods] if ledger else []
+    clamped = {period: entry.clamped for period, entry in enumerate(periods, start=1) if entry.clamped}
+    n_star = periods[-1].n_star if periods else None
+    window = isinstance(release, WindowRelease)
+    bits = bits_for(len(study.alphabet) if window else 2)
+    return {
+        "name": release.name,
+        "kind": release.kind,
+        "k": release.k if isinstance(release, WindowRelease) else None,
+        "event": None if isinstance(release, WindowRelease) else list(release.event),
+        "topic": Topics(study.name).synthetic(release.name),
+        "rho": rho,
+        "rho_spent": periods[-1].rho_spent if periods else 0.0,
+        "n_star": n_star,
+        "columns": history.period if history else 0,
+        "column_bytes": None if n_star is None else -(-n_star * bits // 8),
+        "clamped": sum(clamped.values()),
+        "clamped_periods": sorted(clamped)[-MOST_MARKS:],
+        "bins": len(study.alphabet) ** release.k if isinstance(release, WindowRelease) else study.horizon,
+        "padding": _padding(history) if history and history.counts and window else None,
+        "questions": _questions(history) if history else [],
+    }
+
+
+def _questions(history: History) -> list[dict[str, Any]]:
+    """Those of the usual ones that have an answer by now."""
+    asked = [one for one in examples(history.contract) if one.first <= history.period]
+    return [{"query": one.name, "label": one.label} for one in asked]
+
+
+def _padding(history: History) -> dict[str, Any]:
+    """How near the smallest bin came to being clamped."""
+    contract = history.contract
+    assert isinstance(contract, WindowContract)
+    smallest = [int(counts.min()) for counts in history.counts[-MOST_MARKS:]]
+    code = int(history.counts[-1].argmin())
+    return {
+        "n_pad": contract.n_pad,
+        "smallest": smallest[-1],
+        "bin": labels(contract)[code],
+        "first": history.period - len(smallest) + 1,
+        "smallest_by_period": smallest,
+    }
+
+
+def bins(history: History, search: str, limit: int) -> dict[str, Any]:
+    """The largest bins at the last period, of those whose label holds `search`, with their shares."""
+    contract, counts = history.contract, history.counts[-1] if history.counts else np.zeros(0, dtype=np.int64)
+    window = isinstance(contract, WindowContract)
+    names = labels(contract) if isinstance(contract, WindowContract) else [str(b) for b in range(1, len(counts) + 1)]
+    order = np.argsort(-counts, kind="stable").tolist()
+    found = [code for code in order if search in names[code]]
+    listed = []
+    for code in found[:limit]:
+        query = f"{'bin' if window else 'atleast'}:{names[code]}"
+        answer = series(history, question(contract, query), first=history.period)
+        share = {"value": answer.value[-1], "low": answer.low[-1], "high": answer.high[-1]}
+        listed.append({"query": query, "label": names[code], "count": int(counts[code])} | share)
+    padding = contract.n_pad if isinstance(contract, WindowContract) else 0
+    shared = {"release": contract.name, "period": history.period, "padding": padding, "level": LEVEL}
+    return shared | {"total": len(counts), "matched": len(found), "bins": listed}
+
+
+def answers(history: History, queries: list[str], first: int, last: int | None) -> dict[str, Any]:
+    """Each question's answers over time."""
+    listed = []
+    for name in queries:
+        asked = question(history.contract, name)
+        found = series(history, asked, first, last)
+        listed.append({"query": asked.name, "label": asked.label} | vars(found))
+    return {"release": history.contract.name, "n": history.contract.n, "level": LEVEL, "series": listed}
+
+
+def chain(
+    ledger: VerifiedLedger | None, before: int | None, limit: int, costs: ReplaceOneCosts | None = None
+) -> dict[str, Any]:
+    """The ledger's periods before one, the newest first."""
+    if ledger is None:
+        return {"head": None, "study_digest": None, "fingerprint": None, "total": 0, "periods": []}
+    records = ledger.periods
+    last = len(records) if before is None else max(min(before - 1, len(records)), 0)
+    digests = [*(record.previous for record in records), ledger.head]
+    chosen = range(last, max(last - limit, 0), -1)
+    redrawn = redrawn_periods(records)
+    return {
+        "head": ledger.head.hex(),
+        "study_digest": digests[0].hex(),
+        "fingerprint": ledger.study.fingerprint.hex(),
+        "total": len(records),
+        "periods": [
+            period_to_dict(record, costs, redrawn) | {"digest": digests[record.period].hex()}
+            for record in (records[period - 1] for period in chosen)
+        ],
+    }

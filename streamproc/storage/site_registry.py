@@ -1,0 +1,179 @@
+"""The file of the site registry: locked while it is read, checked and appended to, and durable before any noise is drawn."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from streamproc.errors import InvalidInput, Refused
+from streamproc.privacy.directed_rounding import decimal_up
+from streamproc.protocol.registry_format import (
+    KEY_BYTES,
+    Composition,
+    DamagedRegistry,
+    Entry,
+    Registry,
+    compose,
+    digest_people,
+    encode_entry,
+    encode_header,
+    parse_registry,
+    stream_hash,
+)
+from streamproc.storage.filesystem import FileLock, LocalFileSystem, display
+from streamproc.storage.secret_files import warn_if_open
+
+VARIABLE = "STREAMPROC_REGISTRY"
+
+PATIENCE = 60.0
+"""Seconds for which another process may hold the file; hashing a million ids takes about one."""
+
+_LOOK = 0.05
+"""Seconds between two tries to lock it."""
+
+_NAMED = 3
+"""Releases that a refusal names; it counts the others."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What came of registering a release."""
+
+    entry: Entry
+    earlier: tuple[Entry, ...]
+    """The releases in the registry that share people with it."""
+    unknown: int
+    """How many streams of other studies are in it whose people are not known, so that nothing was compared with them."""
+    restarted: bool
+    """Whether it was in the registry already, as the same stream."""
+    created: bool
+    """Whether the registry is new."""
+
+    @property
+    def composition(self) -> Composition:
+        """What all of them cost together."""
+        return compose([*self.earlier, self.entry])
+
+
+class SiteRegistry:
+    """The registry in one file, which is created when the first release is registered."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> SiteRegistry | None:
+        """The one that STREAMPROC_REGISTRY names; None if it names none."""
+        named = environ.get(VARIABLE)
+        return cls(Path(named)) if named else None
+
+    def read(self) -> Registry | None:
+        """What is in it; None if there is no file, or nothing in it yet. Creates nothing."""
+        try:
+            return self._parsed(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def register(
+        self, entry: Entry, ids: Sequence[str] | None, *, control_key: bytes | None = None, again: bool
+    ) -> Registration:
+        """Append a release of the people with these ids; when this returns the line survives a power cut.
+
+        Refuses people who are in the registry under another release, unless `again`. A stream that is in it already, with
+        the same `control_key`, study, people and kind of noise, is a restart: nothing is appended.
+        """
+        with self._opened() as file:
+            content = file.read()
+            registry = self._parsed(content)
+            created = registry is None
+            if registry is None:
+                header = encode_header(secrets.token_bytes(KEY_BYTES))
+                self._append(file, header, keep=0)
+                registry = self._parsed(header)
+                assert registry is not None
+            entry = replace(
+                entry,
+                people=None if ids is None else digest_people(ids, registry.key),
+                stream=None if control_key is None else stream_hash(control_key, registry.key),
+            )
+            others = [other for other in registry.entries if not entry.continues(other)]
+            restarted = len(others) < len(registry.entries)
+            earlier = tuple(other for other in others if entry.shares_people(other))
+            unknown = sum(other.people is None and not entry.shares_people(other) for other in others)
+            if not restarted:
+                if earlier and not again:
+                    raise Refused(self._refusal(entry, earlier))
+                entry = replace(entry, again=bool(earlier))
+                known = [other.people.digest for other in registry.entries if other.people is not None]
+                line = b"\n" * registry.ends_open + encode_entry(entry, known)
+                self._append(file, line, keep=registry.length)
+            return Registration(entry, earlier, unknown, restarted, created)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        """The file, created if need be, while nobody else has it open like this."""
+        deadline = time.monotonic() + PATIENCE
+        try:
+            while (lock := FileLock.take(self.path)) is None:
+                if time.monotonic() > deadline:
+                    raise Refused(f"registry {display(self.path)}: another process has held its lock for {PATIENCE:g} s")
+                time.sleep(_LOOK)
+            try:
+                warn_if_open(VARIABLE, self.path)
+                file = self.path.open("r+b", buffering=0)
+            except OSError:
+                lock.release()
+                raise
+        except OSError as error:
+            raise self._unusable(error) from None
+        try:
+            with file:
+                yield file
+        finally:
+            lock.release()
+
+    def _append(self, file: BinaryIO, line: bytes, *, keep: int) -> None:
+        """Write `line` after the first `keep` bytes; what is behind them is an append that did not finish.
+
+        Whoever made that append died before it returned, so nothing was drawn for it.
+        """
+        try:
+            file.truncate(keep)
+            file.seek(keep)
+            if file.write(line) != len(line):
+                raise OSError(0, "only a part was written")
+            os.fsync(file.fileno())
+            LocalFileSystem().sync_folder(self.path.parent)
+        except OSError as error:
+            with suppress(OSError):
+                file.truncate(keep)
+            why = error.strerror or "the system refused"
+            raise Refused(f"registry {display(self.path)}: cannot be written: {why}; nothing was released") from None
+
+    def _parsed(self, content: bytes) -> Registry | None:
+        try:
+            return parse_registry(content)
+        except DamagedRegistry as damaged:
+            where = f"registry {display(self.path)}: line {damaged.line}"
+            other = f"let {VARIABLE} name another file, or " if damaged.line == 1 else ""
+            advice = f"{other}put back a copy of the file in which all lines are whole"
+            raise Refused(f"{where}: {damaged.reason}; {advice}") from None
+
+    def _unusable(self, error: OSError) -> InvalidInput:
+        return InvalidInput(f"{VARIABLE}: {display(self.path)}: cannot be used: {error.strerror}")
+
+    def _refusal(self, entry: Entry, earlier: Sequence[Entry]) -> str:
+        named = [f"{other.what} of {other.study} on {other.time[:10]}" for other in earlier[:_NAMED]]
+        more = [f"{len(earlier) - _NAMED} more"] * (len(earlier) > _NAMED)
+        total = compose([*earlier, entry])
+        cost = "without a bound" if total.rho is None else f"to rho {decimal_up(total.rho, 4)} ({total.adjacency.value})"
+        where = f"{display(self.path)}: this study or some of its people are in it already ({', '.join([*named, *more])})"
+        return f"registry {where}; the costs would add up {cost}; --again accepts that"

@@ -1,0 +1,276 @@
+"""The study: the public contract that is fixed before period 1. Every value refuses nonsense when it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.errors import StudyError
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.types import Rho
+from streamproc.privacy.zcdp import rho_of_epsilon
+from streamproc.study.releases import MAX_HORIZON, CumulativeRelease, Release, WindowRelease, check_shares
+from streamproc.study.schedule import Schedule
+from streamproc.validation import (
+    check_alphabet,
+    check_choice,
+    check_in_alphabet,
+    check_name,
+    check_path,
+    check_positive,
+    check_symbol,
+    check_whole,
+    is_path,
+    shown,
+)
+
+MAX_BINS = 65_536
+MAX_CUMULATIVE_HORIZON = 2_000
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything public that is decided before the first report."""
+
+    name: str
+    alphabet: tuple[str, ...]
+    """Symbols; their order is the order of indices, bins and labels everywhere."""
+    horizon: int
+    """Periods, `T`."""
+    population: Population
+    privacy: Privacy
+    releases: tuple[Release, ...]
+    broker: Broker
+    schedule: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        check_name("study.name", self.name)
+        check_alphabet("study.alphabet", self.alphabet)
+        check_whole("study.horizon", self.horizon, 1, MAX_HORIZON)
+        check_in_alphabet("population.initial", self.population.initial, self.alphabet)
+        if self.population.missing.fill is not None:
+            check_in_alphabet("population.missing", self.population.missing.fill, self.alphabet)
+        _check_releases(self.releases)
+        for place, release in enumerate(self.releases):
+            if release.name.lower() in [other.name.lower() for other in self.releases[:place]]:
+                # Some file systems do not tell upper from lower case.
+                allowed = "a name no earlier release has, also in other letter case"
+                raise StudyError(f"release[{place + 1}].name", shown(release.name), allowed)
+            if isinstance(release, WindowRelease):
+                self._check_window(release)
+            else:
+                self._check_cumulative(release)
+        check_shares(self.releases)
+        self._check_calendar()
+
+    def _check_window(self, release: WindowRelease) -> None:
+        widest = 1
+        while widest < self.horizon and self.q ** (widest + 1) <= MAX_BINS:
+            widest += 1
+        why = f", since k is at most the horizon and {self.q}^k at most {MAX_BINS}"
+        check_whole(f"release.{release.name}.k", release.k, 1, widest, why)
+
+    def _check_cumulative(self, release: CumulativeRelease) -> None:
+        if self.horizon > MAX_CUMULATIVE_HORIZON:
+            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
+            raise StudyError("study.horizon", shown(self.horizon), allowed)
+        key = f"release.{release.name}.event"
+        for symbol in release.event:
+            check_in_alphabet(key, symbol, self.alphabet)
+        if len(release.event) == self.q:
+            raise StudyError(key, shown(release.event), "not the whole alphabet, or every report is a one")
+
+    def _check_calendar(self) -> None:
+        if self.schedule is not None:
+            least, ahead = self.schedule.periods_ahead, self.population.ahead
+            if ahead is not None and ahead < least:
+                raise StudyError("population.ahead", shown(ahead), f"{least} or more with this grace and these periods")
+            try:
+                self.schedule.release_of(self.horizon)
+            except OverflowError:
+                got = f"a schedule whose period {self.horizon} ends after the year 9999"
+                raise StudyError("schedule.every", got, "an earlier start or shorter periods") from None
+
+    @property
+    def q(self) -> int:
+        """Symbols in the alphabet."""
+        return len(self.alphabet)
+
+    @property
+    def symbol_index(self) -> dict[str, int]:
+        """Each symbol's place in the alphabet, from 0."""
+        return {symbol: index for index, symbol in enumerate(self.alphabet)}
+
+    def release(self, name: str) -> Release:
+        """The release of this name."""
+        for release in self.releases:
+            if release.name == name:
+                return release
+        raise StudyError("release", shown(name), ", ".join(r.name for r in self.releases))
+
+    def event_mask(self, release: CumulativeRelease) -> npt.NDArray[np.bool_]:
+        """For each symbol of the alphabet, whether it counts as a one: `mask[symbols]` is the 0/1 column."""
+        return np.array([symbol in release.event for symbol in self.alphabet])
+
+
+def _check_releases(value: object) -> None:
+    if not (isinstance(value, tuple) and value and all(isinstance(item, Release) for item in value)):
+        raise StudyError("release", shown(value), "a tuple of at least one release")
+
+
+MAX_RHO = 1000
+"""Of a whole study: a budget that protects nobody is a slip of the pen."""
+
+DELTA = 1e-6
+"""At which epsilon is stated, unless the study says otherwise."""
+
+_ROUNDING = 1e-9
+"""Relative: far above what rounding epsilon and delta down can take from a budget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """The budget of the whole study, as given: exactly one of `rho` and `epsilon`."""
+
+    rho: float | None = None
+    """In zCDP."""
+    epsilon: float | None = None
+    """At `delta`."""
+    delta: float = DELTA
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    """Zero-out describes no input of the program: see `Adjacency.ZERO_OUT`."""
+    limit: Rho | None = field(default=None, compare=False)
+    """What releases may spend, in zCDP, where that is less than `budget`: a study file states decimals, and the float next
+    to a decimal may lie above it. No more than rounding may lie between the two."""
+
+    def __post_init__(self) -> None:
+        if (self.rho is None) == (self.epsilon is None):
+            got = "nothing" if self.rho is None else f"{shown(self.rho)} and privacy.epsilon {shown(self.epsilon)}"
+            raise StudyError("privacy.rho", got, "exactly one of rho and epsilon")
+        if self.rho is not None:
+            check_positive("privacy.rho", self.rho, MAX_RHO)
+        if self.epsilon is not None:
+            check_positive("privacy.epsilon", self.epsilon, 1000)
+        check_positive("privacy.delta", self.delta, 0.5, below=True)
+        _check_adjacency(self.adjacency)
+        if self.limit is not None and not self.budget * (1 - _ROUNDING) <= self.limit <= self.budget:
+            raise StudyError("privacy.limit", shown(self.limit), f"the budget {shown(self.budget)}, rounded down")
+
+    @property
+    def spendable(self) -> Rho:
+        """What all releases together may spend: never more than the steward wrote."""
+        return self.budget if self.limit is None else self.limit
+
+    @property
+    def budget(self) -> Rho:
+        """The whole study's budget in zCDP as it is stated: `rho`, or the largest whose epsilon at `delta` is not above."""
+        if self.rho is not None:
+            return Rho(self.rho)
+        assert self.epsilon is not None
+        return rho_of_epsilon(self.epsilon, self.delta)
+
+
+def _check_adjacency(value: object) -> None:
+    if not isinstance(value, Adjacency):
+        raise StudyError("privacy.adjacency", shown(value), ", ".join(map(str, Adjacency)))
+
+
+Duplicates = Literal["first", "last"]
+
+MAX_PEOPLE = 2**30
+
+
+@dataclass(frozen=True)
+class Missing:
+    """How a missing report is filled: with the symbol before it, or always with `fill`. Never from other people."""
+
+    fill: str | None = None
+    """The fixed symbol; None carries the person's own last symbol on."""
+
+    def __post_init__(self) -> None:
+        if self.fill is not None:
+            check_symbol("population.missing", self.fill)
+
+    def __str__(self) -> str:
+        return "carry" if self.fill is None else f"fill:{self.fill}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """Who takes part."""
+
+    initial: str
+    """What `carry` takes before a person's first report."""
+    size: int | None = None
+    """People expected: for planning, and checked against a panel file."""
+    roster: str | None = None
+    """File with an id a line; None admits whoever reports in period 1."""
+    missing: Missing = Missing()
+    duplicates: Duplicates = "first"
+    """Which of a person's reports for one period counts."""
+    ahead: int | None = None
+    """A report for a period further ahead of the last one closed before it is rejected; None rejects none for that."""
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            check_whole("population.size", self.size, 1, MAX_PEOPLE)
+        if self.roster is not None:
+            check_path("population.roster", self.roster)
+        check_symbol("population.initial", self.initial)
+        check_choice("population.duplicates", self.duplicates, get_args(Duplicates))
+        if self.ahead is not None:
+            check_whole("population.ahead", self.ahead, 1, MAX_HORIZON)
+
+
+_SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the topics are."""
+
+    url: str
+    """`embedded:FOLDER`, or `kafka://host:port,host:port`."""
+    partitions: int = 4
+    """Of the reports topic; fixed for the study."""
+
+    def __post_init__(self) -> None:
+        if not (is_path(self.url) and (self.folder is not None or self.servers)):
+            # A URL with a '@' may carry a password.
+            got = "a URL with '@'" if "@" in str(self.url) else shown(self.url)
+            raise StudyError("broker.url", got, "embedded:FOLDER, or kafka://host:port[,host:port...]")
+        check_whole("broker.partitions", self.partitions, 1, 1024)
+
+    @property
+    def folder(self) -> str | None:
+        """Where an embedded broker keeps its files, as written; None for Kafka."""
+        folder = self.url.removeprefix("embedded:")
+        return folder if folder != self.url and is_path(folder) else None
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Kafka's bootstrap servers, `host:port` each; empty for an embedded broker."""
+        servers = tuple(self.url.removeprefix("kafka://").split(","))
+        ports = [_SERVER.fullmatch(server) for server in servers]
+        valid = all(port is not None and 1 <= int(port[1]) <= 65_535 for port in ports)
+        return servers if self.url.startswith("kafka://") and valid else ()
+
+
+def bin_label(symbols: Sequence[str], alphabet: Sequence[str]) -> str:
+    """The label of one window, oldest symbol first: joined by `|` if any symbol of the alphabet is longer than one."""
+    return _joint(alphabet).join(symbols)
+
+
+def bin_labels(alphabet: Sequence[str], k: int) -> list[str]:
+    """The labels of all `q^k` bins, by code: the base-`q` number whose most significant digit is the oldest symbol."""
+    return [_joint(alphabet).join(symbols) for symbols in product(alphabet, repeat=k)]
+
+
+def _joint(alphabet: Sequence[str]) -> str:
+    return "" if all(len(symbol) == 1 for symbol in alphabet) else "|"

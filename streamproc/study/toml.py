@@ -1,0 +1,245 @@
+"""From the text of a study file to a `Study`. The values check themselves; here is only the shape of the file."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal, DecimalException
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+from streamproc.errors import StudyError
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.types import Rho
+from streamproc.privacy.zcdp import rho_of_epsilon
+from streamproc.study.releases import CumulativeRelease, Release, WindowRelease, check_release_name, share_the_rest
+from streamproc.study.schedule import Schedule, span_of
+from streamproc.study.study import DELTA, Broker, Missing, Population, Privacy, Study
+from streamproc.validation import check_alphabet, check_choice, check_name, shown
+
+_OF_EVERY_RELEASE = ("name", "kind", "share")
+_OF_KIND = {
+    "window": ("k", "measure", "beta"),
+    "cumulative": ("counter", "allocation", "event"),
+}
+
+
+def parse_study(text: str, source: str = "study file") -> Study:
+    """The study that `text`, in TOML, describes. A mistake raises one StudyError, one line that names the key.
+
+    What is not even TOML has no keys: then the line names the `source`.
+    """
+    file = Table("", _toml(text, source))
+    file.only(("study", "population", "privacy", "release", "broker", "schedule"))
+    head = file.table("study")
+    head.only(("name", "alphabet", "horizon"))
+    # Defaults below depend on these two, so they are checked before the study is made.
+    name, alphabet = head.get("name"), head.words("alphabet")
+    check_name(head.key("name"), name)
+    check_alphabet(head.key("alphabet"), alphabet)
+    return Study(
+        name=name,
+        alphabet=alphabet,
+        horizon=head.get("horizon"),
+        population=_population(file.table("population"), alphabet),
+        privacy=_privacy(file.table("privacy")),
+        releases=_releases(file.get("release"), alphabet),
+        broker=_broker(file.table("broker"), name),
+        schedule=_schedule(file.table("schedule")) if "schedule" in file.items else None,
+    )
+
+
+_MOST_DOTS = 1_000
+"""In one line. Python's TOML reader takes time by the square of the parts of a dotted key: minutes for a file of 100 kB."""
+
+
+_PLACE = re.compile(r"\((at [a-z0-9 ,]+)\)$")
+"""At the end of what Python says about a text that is not TOML. The rest may quote it: a panel file may have been named."""
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > _MOST_DOTS:
+            raise StudyError(source, f"more than {_MOST_DOTS} dots at line {number}", "keys of a usual length")
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        place = _PLACE.search(str(error))
+        got = f"what is not TOML {place[1]}" if place else "what is not TOML"
+        raise StudyError(source, got, "a file in TOML") from None
+    except (ValueError, DecimalException, RecursionError):
+        # What TOML allows and Python does not: integers of over 4300 digits, endless exponents, endless nesting.
+        raise StudyError(source, "a number or a nesting without end", "values of a usual size") from None
+
+
+def _population(table: Table, alphabet: tuple[str, ...]) -> Population:
+    table.only(("size", "roster", "missing", "initial", "duplicates", "ahead"))
+    return Population(
+        size=table.get("size"),
+        roster=table.get("roster"),
+        missing=_missing(table.key("missing"), table.get("missing", "carry")),
+        initial=table.get("initial", alphabet[0]),
+        duplicates=table.get("duplicates", "first"),
+        ahead=table.get("ahead", None),
+    )
+
+
+def _missing(key: str, text: object) -> Missing:
+    if text == "carry":
+        return Missing()
+    if isinstance(text, str) and text.startswith("fill:"):
+        return Missing(fill=text.removeprefix("fill:"))
+    raise StudyError(key, shown(text), '"carry", "fill:SYMBOL"')
+
+
+def _privacy(table: Table) -> Privacy:
+    table.only(("rho", "epsilon", "delta", "adjacency"))
+    adjacency = table.get("adjacency", Adjacency.REPLACE_ONE.value)
+    check_choice(table.key("adjacency"), adjacency, [relation.value for relation in Adjacency])
+    stated = Privacy(
+        rho=table.real("rho"),
+        epsilon=table.real("epsilon"),
+        delta=table.real("delta", DELTA),
+        adjacency=Adjacency(adjacency),
+    )
+    if stated.rho is not None:
+        return replace(stated, limit=Rho(table.real_down("rho", stated.rho)))
+    assert stated.epsilon is not None
+    epsilon, delta = table.real_down("epsilon", stated.epsilon), table.real_down("delta", stated.delta)
+    return replace(stated, limit=rho_of_epsilon(epsilon, delta))
+
+
+def _releases(found: object, alphabet: tuple[str, ...]) -> tuple[Release, ...]:
+    if not (isinstance(found, list) and found and all(isinstance(items, dict) for items in found)):
+        raise StudyError("release", shown(found), "one or more tables, [[release]]")
+    tables = [_release_table(items, place) for place, items in enumerate(found, start=1)]
+    releases = [_release(table, alphabet) for table in tables]
+    return share_the_rest(releases, {place for place, table in enumerate(tables) if "share" not in table.items})
+
+
+def _release_table(items: dict[str, Any], place: int) -> Table:
+    """A release goes by its name; by its place in the file, from 1, only where the name itself is wrong."""
+    nameless = Table(f"release[{place}]", items)
+    check_release_name(nameless.key("name"), nameless.get("name"))
+    return Table(f"release.{items['name']}", items)
+
+
+def _release(table: Table, alphabet: tuple[str, ...]) -> Release:
+    # A misspelt `kind` is better called unknown than missing.
+    table.only((*_OF_EVERY_RELEASE, *(key for keys in _OF_KIND.values() for key in keys)))
+    kind = table.get("kind")
+    check_choice(table.key("kind"), kind, _OF_KIND)
+    table.only((*_OF_EVERY_RELEASE, *_OF_KIND[kind]), f" in a {kind} release")
+    share = table.exact("share") if "share" in table.items else Fraction(1)
+    if kind == "window":
+        return WindowRelease(
+            name=table.get("name"),
+            k=table.get("k"),
+            measure=table.get("measure", "contrast"),
+            beta=table.real("beta", 0.05),
+            share=share,
+        )
+    return CumulativeRelease(
+        name=table.get("name"),
+        event=(alphabet[1],) if "event" not in table.items and len(alphabet) == 2 else table.words("event"),
+        counter=table.get("counter", "sqrt"),
+        allocation=table.get("allocation", "equal-max"),
+        share=share,
+    )
+
+
+def _broker(table: Table, study: str) -> Broker:
+    table.only(("url", "partitions"))
+    return Broker(url=table.get("url", f"embedded:{study}"), partitions=table.get("partitions", 4))
+
+
+def _schedule(table: Table) -> Schedule:
+    table.only(("start", "every", "grace", "release_after"))
+    start, every = table.get("start"), table.get("every")
+    release_after = table.get("release_after") if "release_after" in table.items else None
+    if isinstance(start, datetime) and start.tzinfo is not None:
+        try:
+            start = start.astimezone(UTC)
+        except OverflowError:
+            raise StudyError(table.key("start"), start.isoformat(), "a time within the years 1 to 9999") from None
+    return Schedule(
+        start=start,
+        every=every if every == "month" else span_of(table.key("every"), every),
+        grace=span_of(table.key("grace"), table.get("grace", "0s")),
+        release_after=None if release_after is None else span_of(table.key("release_after"), release_after),
+    )
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_MOST_DECIMALS = 30
+
+
+@dataclass(frozen=True)
+class Table:
+    """One TOML table and the key under which a steward finds it; "" is the file itself."""
+
+    path: str
+    items: dict[str, Any]
+
+    def key(self, name: str) -> str:
+        """The full key of an entry, on one line."""
+        bare = name if _BARE.fullmatch(name) else shown(name)
+        return f"{self.path}.{bare}" if self.path else bare
+
+    def only(self, allowed: Sequence[str], where: str = "") -> None:
+        """Refuse a key that is not `allowed`, and suggest the one that was meant."""
+        for name in self.items:
+            if name not in allowed:
+                near = get_close_matches(name, allowed, n=1)
+                hint = f'; did you mean "{near[0]}"?' if near else ""
+                raise StudyError(self.key(name), "an unknown key", ", ".join(allowed) + where + hint)
+
+    def table(self, name: str) -> Table:
+        """A sub-table; empty if it is left out, so that what is missing in it is named."""
+        value = self.items.get(name, {})
+        if not isinstance(value, dict):
+            raise StudyError(self.key(name), shown(value), f"a table, [{name}]")
+        return Table(self.key(name), value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value as TOML has it. A required key that is missing gives None, which the study's values refuse."""
+        return self.items.get(name, default)
+
+    def words(self, name: str) -> Any:
+        """A list as a tuple; anything else as it is, for the study's values to refuse."""
+        value = self.items.get(name)
+        return tuple(value) if isinstance(value, list) else value
+
+    def real(self, name: str, default: float | None = None) -> Any:
+        """A number as a float; anything else, also what no float holds, as it is, to be refused."""
+        value = self.items.get(name, default)
+        if isinstance(value, Decimal):
+            return float(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 64:
+            return float(value)
+        return value
+
+    def real_down(self, name: str, default: float) -> float:
+        """The largest float that is not above the number, once `real` has been accepted; `default` if it is left out."""
+        value = self.items.get(name, default)
+        # Compared as decimals: the fraction of 1e-300000 would have as many digits.
+        nearest = float(value)
+        return math.nextafter(nearest, -math.inf) if isinstance(value, Decimal) and Decimal(nearest) > value else nearest
+
+    def exact(self, name: str) -> Any:
+        """A number as the exact fraction that is written; anything else as it is, to be refused."""
+        value = self.items.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return Fraction(value) if value.bit_length() < 64 else value
+        if not (isinstance(value, Decimal) and value.is_finite()):
+            return value
+        # 1e-999999999 is a short text and a fraction of a billion digits.
+        places = value.as_tuple().exponent
+        if not (isinstance(places, int) and abs(places) <= _MOST_DECIMALS):
+            raise StudyError(self.key(name), shown(value), f"at most {_MOST_DECIMALS} decimals")
+        return Fraction(value)

@@ -1,0 +1,100 @@
+"""One period as it will stand in the topics: every byte, fixed before the first of them leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from streamproc.panel.column_packing import column_digest
+from streamproc.privacy.directed_rounding import float_up
+from streamproc.privacy.types import Period, Rho
+from streamproc.protocol.columns import ContractRecord, encode_column
+from streamproc.protocol.ledger import PeriodRecord, ReleasePeriod, digest, measurement_chunks, measurements_digest
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import WindowContract
+from streamproc.releases.step import Step
+from streamproc.releases.synthesis import Synthesis
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A record to be appended to a topic of one partition."""
+
+    topic: str
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A period ready to be announced and published."""
+
+    period: Period
+    digest: bytes
+    """Of its ledger record: what the intent announces."""
+    previous: bytes
+    """Of the ledger record before."""
+    outgoing: tuple[Outgoing, ...]
+    """All records of the period in the order in which they are sent; the ledger record is the last."""
+
+
+def draft(
+    topics: Topics,
+    before: Synthesis,
+    after: Synthesis,
+    steps: Mapping[str, Step],
+    previous: bytes,
+    salt: bytes,
+    abandoned: tuple[bytes, ...] = (),
+) -> Draft:
+    """What the step from `before` to `after` publishes; `abandoned` are announced draws that were lost.
+
+    The intent announces the record's digest before anything of the record leaves. Without `salt` somebody could try out all
+    that the record may say, which with little noise is not much.
+    """
+    columns: list[Outgoing] = []
+    measurements: list[Outgoing] = []
+    releases: dict[str, ReleasePeriod] = {}
+    for name, step in steps.items():
+        columns += [Outgoing(topics.synthetic(name), value) for value in _column_records(after, name, step)]
+        chunks = measurement_chunks(name, step.period, step.measurements)
+        measurements += [Outgoing(topics.ledger, chunk.encode()) for chunk in chunks]
+        releases[name] = _release_period(before, after, name, step)
+    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt).encode()
+    ledger = (*measurements, Outgoing(topics.ledger, record))
+    return Draft(after.period, digest(record), previous, (*columns, *ledger))
+
+
+def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) -> ReleasePeriod:
+    spent = after.odometers[name].spent
+    added = Rho(float_up(Fraction(spent) - Fraction(before.odometers[name].spent)))
+    bits = _contract_record(after, name).bits
+    digests = [column_digest(column, bits) for column in step.columns]
+    return ReleasePeriod(
+        rho=added,
+        rho_spent=spent,
+        clamped=step.clamped,
+        n_star=after.rows(name),
+        columns=tuple(zip(_column_periods(step), digests, strict=True)),
+        measurements=measurements_digest(step.measurements),
+    )
+
+
+def _column_records(after: Synthesis, name: str, step: Step) -> list[bytes]:
+    """The columns that come out now; the release's contract goes with the first of them."""
+    record, periods = _contract_record(after, name), _column_periods(step)
+    values = [record.encode()] if periods[:1] == [1] else []
+    for period, column in zip(periods, step.columns, strict=True):
+        values += encode_column(name, period, column, len(record.contract.alphabet))
+    return values
+
+
+def _column_periods(step: Step) -> list[Period]:
+    return [Period(step.period - later) for later in reversed(range(len(step.columns)))]
+
+
+def _contract_record(after: Synthesis, name: str) -> ContractRecord:
+    contract = after.contracts[name]
+    expected = contract.expected_rows if isinstance(contract, WindowContract) else contract.n
+    rows = after.rows(name)
+    return ContractRecord(contract, expected if rows is None else rows)

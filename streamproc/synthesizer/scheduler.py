@@ -1,0 +1,111 @@
+"""Closing periods by the clock: the synthesizer appends a cut when a period's end, plus grace, has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamproc.errors import Refused
+from streamproc.log.control_topic import ControlFollower, append_cut, check_anybody, check_counts
+from streamproc.log.port import Log
+from streamproc.privacy.types import Period
+from streamproc.protocol.topics import Topics
+from streamproc.storage.clock import Clock
+from streamproc.study import Schedule, Study
+
+LONGEST_NAP = 30.0
+"""Seconds: the clock may be set while we sleep."""
+
+
+class Scheduler:
+    """Appends the study's cuts in time. Cuts cannot be taken back, so it would rather ask than close what it missed."""
+
+    def __init__(
+        self,
+        study: Study,
+        schedule: Schedule,
+        log: Log,
+        clock: Clock,
+        *,
+        catch_up: bool,
+        in_time: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`in_time` is called whenever every period that is due is closed."""
+        self._study = study
+        self._schedule = schedule
+        self._log = log
+        self._clock = clock
+        self._catch_up = catch_up
+        self._in_time = in_time
+        self._began = False
+        """Whether it has seen that the study's first cut was not overdue when the study began."""
+
+    async def check(self) -> None:
+        """Refuse what `run` would refuse now, and close nothing: for who must not begin anything before."""
+        control = await ControlFollower.open(self._log, self._study)
+        try:
+            await self._read_all(control)
+            await self._check_beginning(control)
+            if self._check_missed(control):
+                await check_anybody(self._log, self._study, Period(control.sequence.period + 1))
+        finally:
+            await control.close()
+
+    async def run(self) -> None:
+        """Close every period when it is due; returns after `T`. May be run again after an error."""
+        control = await ControlFollower.open(self._log, self._study)
+        try:
+            await self._read_all(control)
+            await self._check_beginning(control)
+            while control.sequence.period < self._study.horizon:
+                await self._close_what_is_due(control)
+        finally:
+            await control.close()
+
+    async def _check_beginning(self, control: ControlFollower) -> None:
+        overdue = control.sequence.period == 0 and self._overdue(Period(0))
+        new = not self._began and await self._log.end_offset(Topics(self._study.name).ledger, 0) == 0
+        if overdue and new and not self._catch_up:
+            raise Refused(
+                f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
+                "set a later start, or close what was missed with --catch-up"
+            )
+        self._began = True
+
+    def _check_missed(self, control: ControlFollower) -> int:
+        """How many periods are due, which may be one."""
+        overdue = self._overdue(control.sequence.period)
+        if overdue > 1 and not self._catch_up:
+            first = control.sequence.period + 1
+            raise Refused(
+                f"schedule: periods {first}..{first + overdue - 1} ended and nobody closed them, so they lie together; "
+                "start with --catch-up to close them all now"
+            )
+        return overdue
+
+    async def _close_what_is_due(self, control: ControlFollower) -> None:
+        overdue = self._check_missed(control)
+        if not overdue:
+            # What was missed is closed. Whatever is missed from now on, as when the clock jumps, was not meant.
+            self._catch_up = False
+            self._in_time()
+            await self._clock.sleep(self._until_next(control.sequence.period))
+            await self._read_all(control)
+            return
+        period = Period(control.sequence.period + 1)
+        await check_anybody(self._log, self._study, period)
+        await append_cut(self._log, self._study, period)
+        await self._read_all(control)
+        check_counts(control, period)
+
+    async def _read_all(self, control: ControlFollower) -> None:
+        await control.catch_up(await self._log.stable_offset(Topics(self._study.name).control, 0))
+
+    def _overdue(self, closed: Period) -> int:
+        """How many periods after `closed` have ended by now."""
+        now = self._clock.now()
+        later = range(closed + 1, self._study.horizon + 1)
+        return sum(1 for period in later if self._schedule.cut_of(period) <= now)
+
+    def _until_next(self, closed: Period) -> float:
+        wait = (self._schedule.cut_of(closed + 1) - self._clock.now()).total_seconds()
+        return min(max(wait, 0.01), LONGEST_NAP)

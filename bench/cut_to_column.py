@@ -60,7 +60,7 @@ async def seconds_to_columns(plan: Plan, deployment: Deployment, folder: Path) -
         with _roles(folder / f"{plan.name}.toml", folder / f"{plan.name}.log") as roles:
             for period in range(1, plan.periods + 1):
                 await send(log, topics.reports, plan.records(ids, period))
-                await roles.have_read(await log.end_offset(topics.reports, 0))
+                await roles.have_read(await log.high_watermark(topics.reports, 0))
                 start = time.perf_counter()
                 await append_cut(log, study, Period(period))
                 await asyncio.gather(*(release.reach(period, roles) for release in _out(releases, period)))

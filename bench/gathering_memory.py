@@ -12,8 +12,8 @@ import numpy as np
 from bench.result import Result
 from bench.streamed import Plan
 from bench.studies import shown
-from streamproc.gatherer.logic import Gathering, Place
-from streamproc.gatherer.member_index import People
+from streamproc.gatherer.logic import GathererLogic, PartitionContext
+from streamproc.gatherer.member_index import MemberIndex
 from streamproc.privacy.types import Period
 from streamproc.protocol.control import Cut
 from streamproc.study import parse_study
@@ -36,7 +36,7 @@ def measure(quick: bool = False) -> Iterator[Result]:
     next; and at the peak of settling it."""
     people = 20_000 if quick else 1_000_000
     plan = Plan("memory", people, 3, packed=True)
-    gathering = Gathering(Place(parse_study(plan.study("embedded:none")), 0, bytes(32)))
+    gathering = GathererLogic(PartitionContext(parse_study(plan.study("embedded:none")), 0, bytes(32)))
     ids, end = plan.ids(), 0
     for period in (1, 2):
         for _, value in plan.records(ids, period):
@@ -44,18 +44,18 @@ def measure(quick: bool = False) -> Iterator[Result]:
             end += 1
         kept = kept_bytes(gathering)
         yield _each(f"gatherer's memory, period {period} open", kept, people, LIMIT)
-        gathering.learn(Cut(Period(period), (end,)))
+        gathering.add_cut(Cut(Period(period), (end,)))
         yield _each(f"gatherer's memory, peak of settling period {period}", kept + _settling(gathering, end), people)
     yield _each("gatherer's index from ids of 15 bytes to rows", _index_bytes(gathering), people)
 
 
-def kept_bytes(gathering: Gathering) -> int:
+def kept_bytes(gathering: GathererLogic) -> int:
     """Of all arrays, and of the hashes of ids."""
     hashes = sys.getsizeof(gathering._people._hashes)
     return hashes + sum(array.nbytes for array in _arrays_in(vars(gathering)))
 
 
-def _index_bytes(gathering: Gathering) -> int:
+def _index_bytes(gathering: GathererLogic) -> int:
     """Of the dictionary with the ids and the numbers in it, and of the table that serves many ids at once."""
     known = gathering._people.known
     inside = sum(sys.getsizeof(individual) + sys.getsizeof(row) for individual, row in known.items())
@@ -69,16 +69,18 @@ def _arrays_in(thing: object) -> Iterator[np.ndarray]:
     elif isinstance(thing, dict):
         for value in thing.values():
             yield from _arrays_in(value)
-    elif type(thing).__module__.startswith(("streamproc.gatherer", "streamproc.releases")) and not isinstance(thing, People):
+    elif type(thing).__module__.startswith(("streamproc.gatherer", "streamproc.releases")) and not isinstance(
+        thing, MemberIndex
+    ):
         yield from _arrays_in(vars(thing))
 
 
-def _settling(gathering: Gathering, end: int) -> int:
+def _settling(gathering: GathererLogic, end: int) -> int:
     """The most that is allocated on top while a period is settled."""
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        gathering.settle(end)
+        gathering.close_periods(end)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

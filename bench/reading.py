@@ -15,7 +15,7 @@ from time import process_time
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamproc.gatherer.worker import Gatherer, Ports
+from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.log.kafka.consumer import FETCH_BYTES
 from streamproc.log.port import Offset
 from streamproc.privacy.types import Period
@@ -74,7 +74,7 @@ async def gather(deployment: Deployment, ends: Sequence[int]) -> list[Mark]:
     """The product's own gatherer: decodes, checks, collects, settles, tallies, checkpoints."""
     observer = Marking(ends)
     async with deployment.connect() as log:
-        ports = Ports(log, deployment.disk(), SystemClock())
+        ports = GathererPorts(log, deployment.state_folder(), SystemClock())
         await Gatherer(deployment.study, 0, None, ports, observer).run()
     return observer.marks
 

@@ -8,8 +8,8 @@ from time import perf_counter
 import numpy as np
 
 from bench.result import Result
-from streamproc.releases.contract import contracts
-from streamproc.replay import Replayed, tallies_of
+from streamproc.releases.contract import make_contracts
+from streamproc.replay import ReplayResult, tallies_of
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import parse_study
@@ -36,13 +36,13 @@ def measure(quick: bool = False) -> Iterator[Result]:
     study = parse_study(_STUDY)
     tallies = tallies_of(study, np.ones((people, study.horizon), dtype=np.uint8))
     start = perf_counter()
-    finished = sum(repeat_study(study, contracts(study, people, SystemEntropy()), tallies, periods_released, runs))
+    finished = sum(repeat_study(study, make_contracts(study, people, SystemEntropy()), tallies, periods_released, runs))
     seconds = perf_counter() - start
     if finished != runs * study.horizon:
         raise RuntimeError(f"{runs} runs of {study.horizon} periods released {finished}")
     yield Result(name=f"{runs} repetitions, n={people} T=12 k=3", value=seconds, unit="s")
 
 
-def periods_released(run: int, replayed: Replayed) -> int:
+def periods_released(run: int, replayed: ReplayResult) -> int:
     """Little to send back: the runs themselves are what takes time."""
     return replayed.panels["quarterly"].period

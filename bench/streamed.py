@@ -77,7 +77,7 @@ async def fill(deployment: Deployment, plan: Plan) -> list[int]:
         for period in range(1, plan.periods + 1):
             await send(log, topics.reports, plan.records(ids, period))
             await append_cut(log, study, Period(period))
-            ends.append(await log.end_offset(topics.reports, 0))
+            ends.append(await log.high_watermark(topics.reports, 0))
     return ends
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamproc.privacy.types import IntArray, Period
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, contracts
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, make_contracts
 from streamproc.releases.cumulative import CumulativeState, step_cumulative
 from streamproc.releases.window import WindowState, step_window
 from streamproc.storage.entropy import SystemEntropy
@@ -98,7 +98,7 @@ def _contract(n: int, alphabet: list[str], release: str) -> Contract:
         f'[study]\nname = "bench"\nalphabet = {alphabet}\nhorizon = {HORIZON}\n'
         f'[privacy]\nrho = {_RHO}\n[[release]]\nname = "r"\n{release}\n'
     )
-    return contracts(study, n, SystemEntropy())["r"]
+    return make_contracts(study, n, SystemEntropy())["r"]
 
 
 def _even(contract: WindowContract) -> IntArray:

@@ -13,7 +13,7 @@ from experiments.report import Cell, Settings, percent
 from experiments.summaries import largest_error, root_mean_square
 from experiments.trials import Symbols, Trial
 from streamproc.privacy.types import FloatArray
-from streamproc.replay import Replayed
+from streamproc.replay import ReplayResult
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 
 RHOS = (0.001, 0.005, 0.05)
@@ -86,7 +86,7 @@ class Comparison:
         )
 
 
-def window_answers(run: int, replayed: Replayed) -> FloatArray:
+def window_answers(run: int, replayed: ReplayResult) -> FloatArray:
     """All bins of all periods, then every question, in one row."""
     return np.concatenate([bins(run, replayed).ravel(), ASKED(run, replayed).ravel()])
 

@@ -15,7 +15,7 @@ from streamproc.panel import AtLeast, LastSymbols, Panel, count_of, in_a_row
 from streamproc.panel.panel import window_answer
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.contract import WindowContract
-from streamproc.replay import Replayed
+from streamproc.replay import ReplayResult
 
 QUARTERLY: dict[str, LastSymbols] = {
     "at least one month": count_of("1", at_least=1, of=3),
@@ -46,17 +46,17 @@ class Questions:
         """By the name that tables and figures show."""
         return QUARTERLY if self.which == "quarterly" else BIMONTHLY
 
-    def __call__(self, run: int, replayed: Replayed) -> FloatArray:
+    def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
         panel = _only(replayed)
         return np.array([[panel.fraction(q, t).value for t in self.periods] for q in self.queries.values()])
 
 
-def bins(run: int, replayed: Replayed) -> FloatArray:
+def bins(run: int, replayed: ReplayResult) -> FloatArray:
     """Debiased shares of all bins, (periods, m)."""
     return bin_answers(run, replayed)[..., 0]
 
 
-def bin_answers(run: int, replayed: Replayed) -> FloatArray:
+def bin_answers(run: int, replayed: ReplayResult) -> FloatArray:
     """Debiased share, low and high end of its interval, for all bins: (periods, m, 3)."""
     panel = _only(replayed)
     contract = panel.contract
@@ -70,7 +70,7 @@ def bin_answers(run: int, replayed: Replayed) -> FloatArray:
     return np.array(answers)
 
 
-def sums(run: int, replayed: Replayed) -> FloatArray:
+def sums(run: int, replayed: ReplayResult) -> FloatArray:
     """Released shares with at least `b` ones at `t`, at `[t-1, b-1]`; zero above the diagonal."""
     panel = _only(replayed)
     shares = np.zeros((panel.period, panel.period))
@@ -89,7 +89,7 @@ class AtLeastIntervals:
 
     weights: tuple[int, ...]
 
-    def __call__(self, run: int, replayed: Replayed) -> FloatArray:
+    def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
         panel = _only(replayed)
         without = replace(panel, measurements=None)
         return np.array(
@@ -103,6 +103,6 @@ class AtLeastIntervals:
         return [(known.low, known.high), (columns.low, columns.high), (known.value - half, known.value + half)]
 
 
-def _only(replayed: Replayed) -> Panel:
+def _only(replayed: ReplayResult) -> Panel:
     (panel,) = replayed.panels.values()
     return panel

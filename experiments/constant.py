@@ -20,7 +20,7 @@ from streamproc.panel import Panel, count_of
 from streamproc.privacy.types import FloatArray
 from streamproc.privacy.window import Measure
 from streamproc.releases.contract import WindowContract
-from streamproc.replay import Replayed
+from streamproc.replay import ReplayResult
 from streamproc.study import WindowRelease
 
 PEOPLE, HORIZON, K, RHO, BETA = 25_000, 12, 3, 0.005, 0.05
@@ -48,7 +48,7 @@ def run(settings: Settings, people: int = PEOPLE) -> None:
     _draw(settings, bands, people)
 
 
-def all_ones(run: int, replayed: Replayed) -> FloatArray:
+def all_ones(run: int, replayed: ReplayResult) -> FloatArray:
     """What the panel says of "the last `w` are all 1": (not debiased or debiased, widths, periods k..T)."""
     (panel,) = replayed.panels.values()
     nothing = (np.nan, np.nan)

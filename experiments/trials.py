@@ -13,12 +13,12 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import track
 
-from streamproc.files.study_files import read_panel
+from streamproc.files.study_files import read_people
 from streamproc.panel import LastSymbols
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import FloatArray
-from streamproc.releases.contract import Contract, WindowContract, contracts
-from streamproc.replay import Replayed, tallies_of
+from streamproc.releases.contract import Contract, WindowContract, make_contracts
+from streamproc.replay import ReplayResult, tallies_of
 from streamproc.replay.replay import Tallies
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SystemEntropy
@@ -27,7 +27,7 @@ from streamproc.study import Broker, Population, Privacy, Release, Study, Window
 Symbols: TypeAlias = npt.NDArray[np.uint8]
 """(n, T) alphabet indices, nothing missing."""
 
-Ask: TypeAlias = Callable[[int, Replayed], npt.NDArray[Any]]
+Ask: TypeAlias = Callable[[int, ReplayResult], npt.NDArray[Any]]
 """What to keep of one repetition: a module's own function, because it is called in other processes."""
 
 
@@ -50,7 +50,7 @@ class Trial:
     ) -> Trial:
         """`release` over `symbols`, at `rho`; every character of `alphabet` is a symbol."""
         study = _study(release, alphabet, symbols.shape[1], Privacy(rho=rho, adjacency=adjacency))
-        contract = contracts(study, len(symbols), SystemEntropy())[release.name]
+        contract = make_contracts(study, len(symbols), SystemEntropy())[release.name]
         return cls(study, contract, tallies_of(study, symbols))
 
     def repeat(self, ask: Ask, runs: int, what: str) -> npt.NDArray[Any]:
@@ -83,7 +83,7 @@ class Trial:
 def read_symbols(path: Path, alphabet: str, horizon: int) -> Symbols:
     """The panel in a file; a missing report is the one before it."""
     study = _study(WindowRelease("window", 1), alphabet, horizon, Privacy(rho=1.0))
-    return read_panel(path, study).filled(study)
+    return read_people(path, study).filled(study)
 
 
 def _study(release: Release, alphabet: str, horizon: int, privacy: Privacy) -> Study:

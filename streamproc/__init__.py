@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamproc.errors import StreamprocError as StreamprocError
     from streamproc.files.release_files import load_panel as load_panel
     from streamproc.files.release_files import save_panel as save_panel
-    from streamproc.files.study_files import read_panel as read_panel
+    from streamproc.files.study_files import read_people as read_people
     from streamproc.files.study_files import read_study as read_study
     from streamproc.panel import Answer as Answer
     from streamproc.panel import AtLeast as AtLeast
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from streamproc.panel import exactly as exactly
     from streamproc.panel import in_a_row as in_a_row
     from streamproc.releases.contract import Contract as Contract
-    from streamproc.releases.contract import contracts as contracts
+    from streamproc.releases.contract import make_contracts as make_contracts
     from streamproc.releases.contract import stated_contracts as stated_contracts
-    from streamproc.replay import Replayed as Replayed
+    from streamproc.replay import ReplayResult as ReplayResult
     from streamproc.replay import replay_study as replay_study
     from streamproc.replay import tallies_of as tallies_of
-    from streamproc.replay.people import Histories as Histories
+    from streamproc.replay.people import People as People
     from streamproc.storage.entropy import SeededEntropy as SeededEntropy
     from streamproc.storage.entropy import SystemEntropy as SystemEntropy
     from streamproc.study import Study as Study

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from streamproc.cli.signals import hear_signals
+from streamproc.cli.signals import install_signal_handlers
 
 
 def main() -> NoReturn:
     """Install the signal handlers, then import the commands: imports take a second, and Ctrl-C may come before that."""
-    hear_signals()
+    install_signal_handlers()
     from streamproc.cli.main import main as run
 
     run()

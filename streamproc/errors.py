@@ -58,11 +58,11 @@ class UnsupportedQuery(InvalidInput):
     """A question this release cannot answer, with the reason."""
 
 
-class NoRoster(InvalidInput):
+class RosterUnavailable(InvalidInput):
     """The file is not here, or not for us to read: who only reports need not have it."""
 
 
-class NotSetUp(InvalidInput):
+class TopicsNotSetUp(InvalidInput):
     """Topics that a role uses do not exist, or the control topic holds no key."""
 
     def __init__(self, topics: Sequence[str], message: str) -> None:

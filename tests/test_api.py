@@ -77,9 +77,9 @@ def test_a_statistician_gets_from_files_to_answers_and_back(tmp_path: Path) -> N
 
     study = streamproc.read_study(tmp_path / "study.toml")
     assert study == streamproc.parse_study(STUDY)
-    histories = streamproc.read_panel(tmp_path / "people.csv", study)
+    histories = streamproc.read_people(tmp_path / "people.csv", study)
     noise = streamproc.SeededEntropy(1)
-    contracts = streamproc.contracts(study, histories.people, noise)
+    contracts = streamproc.make_contracts(study, histories.size, noise)
     tallies = streamproc.tallies_of(study, histories.filled(study))
     replayed = streamproc.replay_study(study, contracts, tallies, noise)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.errors import PanelFileError, StudyError
-from streamproc.files.study_files import read_panel, read_study
+from streamproc.files.study_files import read_people, read_study
 from streamproc.study import parse_study
 from tests.bad_input import BAD_PANELS, BAD_STUDIES, GOOD_STUDY, PANEL_STUDY, SECRETS
 
@@ -58,7 +58,7 @@ def test_a_bad_panel_is_refused_in_one_line_that_quotes_nobody(
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(PanelFileError) as caught:
-        read_panel(path, parse_study(PANEL_STUDY))
+        read_people(path, parse_study(PANEL_STUDY))
     message = str(caught.value)
     assert where in message.removeprefix(f"{path}:")
     assert message.startswith(f"{path}: ")
@@ -87,7 +87,7 @@ def test_a_bad_panel_is_refused_with_the_line_the_column_and_what_belongs_there(
     path = tmp_path / "panel.csv"
     path.write_text(content)
     with pytest.raises(PanelFileError) as caught:
-        read_panel(path, parse_study(PANEL_STUDY))
+        read_people(path, parse_study(PANEL_STUDY))
     assert str(caught.value) == f"{path}: {says}"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from streamproc.errors import PanelFileError
 from streamproc.files.csv import MAX_ROW
-from streamproc.files.study_files import read_panel, read_release
+from streamproc.files.study_files import read_people, read_release
 from streamproc.study import Study, parse_study
 from tests.bad_input import PANEL_STUDY
 from tests.memory import memory_taken
@@ -55,7 +55,7 @@ def test_a_packed_bomb_is_refused_in_little_memory(tmp_path: Path, study: Study,
     path = tmp_path / "p.csv.gz"
     path.write_bytes(packed(pieces))
     with memory_taken() as memory, pytest.raises(PanelFileError, match=reason):
-        read_panel(path, study)
+        read_people(path, study)
     assert path.stat().st_size < MIB // 2
     assert memory.peak <= MOST
 
@@ -66,7 +66,7 @@ def test_a_row_as_long_as_it_may_be_is_read(tmp_path: Path, study: Study) -> Non
     cell = b"x" * 100_000
     path.write_bytes(HEADER + b",".join([cell] * (MAX_ROW // len(cell) - 1)) + b"\n")
     with pytest.raises(PanelFileError, match="line 2: expected 4 cells"):
-        read_panel(path, study)
+        read_people(path, study)
 
 
 def test_a_release_that_repeats_a_row_is_refused_where_it_does(tmp_path: Path) -> None:
@@ -83,6 +83,6 @@ def test_a_parquet_file_of_one_person_a_million_times_is_refused_in_little_memor
     same = pa.DictionaryArray.from_arrays(pa.nulls(2_000_000, pa.int8()).fill_null(0), pa.array(["0"]))
     pq.write_table(pa.table([same] * 4, names=["individual", "1", "2", "3"]), path)
     with memory_taken() as memory, pytest.raises(PanelFileError, match="line 3, column 1: the id of line 2 again"):
-        read_panel(path, study)
+        read_people(path, study)
     assert path.stat().st_size < MIB // 2
     assert memory.peak <= MOST

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from streamproc.errors import InvalidInput, PanelFileError
 from streamproc.files import csv as panel_csv
 from streamproc.files import study_files as files
-from streamproc.files.study_files import read_panel, read_release, read_study, write_release_csv
+from streamproc.files.study_files import read_people, read_release, read_study, write_release_csv
 from streamproc.study import Missing, Population, Study, parse_study
 from tests.bad_input import GOOD_STUDY, PANEL_STUDY
 
@@ -59,14 +59,14 @@ def written(path: Path, content: bytes) -> Path:
     ],
 )
 def test_a_panel_is_read_however_it_is_written(tmp_path: Path, study: Study, name: str, content: bytes) -> None:
-    histories = read_panel(written(tmp_path / name, content), study)
+    histories = read_people(written(tmp_path / name, content), study)
     assert histories.ids == ("zoe", "yan")
     assert histories.symbols.tolist() == SYMBOLS
 
 
 def test_an_id_may_be_any_text(tmp_path: Path, study: Study) -> None:
     content = 'individual,1,2,3\n"a ""b"", c\nd",0,0,0\nЖ,1,1,1\n'.encode()
-    assert read_panel(written(tmp_path / "p.csv", content), study).ids == ('a "b", c\nd', "Ж")
+    assert read_people(written(tmp_path / "p.csv", content), study).ids == ('a "b", c\nd', "Ж")
 
 
 def test_a_bad_cell_is_found_in_any_batch(tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_a_bad_cell_is_found_in_any_batch(tmp_path: Path, study: Study, monkeypa
     rows = [f"p{row},0,1,{'x' if row == 7 else '0'}" for row in range(10)]
     content = "\n".join(["individual,1,2,3", *rows]).encode()
     with pytest.raises(PanelFileError, match=r"line 9, column 4 \(period 3\)"):
-        read_panel(written(tmp_path / "p.csv", content), study)
+        read_people(written(tmp_path / "p.csv", content), study)
 
 
 PARQUET_COLUMNS: dict[str, Any] = {
@@ -103,14 +103,14 @@ def parquet(path: Path, columns: Sequence[Any], names: Sequence[str] = ("individ
 @pytest.mark.parametrize("columns", PARQUET_COLUMNS.values(), ids=PARQUET_COLUMNS)
 def test_parquet_may_hold_strings_integers_or_dictionaries(tmp_path: Path, study: Study, columns: Any) -> None:
     columns = [pa.array(column) if isinstance(column, list) else column for column in columns]
-    histories = read_panel(parquet(tmp_path / "p.parquet", columns), study)
+    histories = read_people(parquet(tmp_path / "p.parquet", columns), study)
     assert histories.ids in {("zoe", "yan"), ("7", "8")}
     assert histories.symbols.tolist() == SYMBOLS
 
 
 def test_a_parquet_column_of_nulls_is_missing_throughout(tmp_path: Path, study: Study) -> None:
     columns = [pa.array(["zoe", "yan"]), pa.array(["0", "1"]), pa.nulls(2), pa.nulls(2)]
-    histories = read_panel(parquet(tmp_path / "p.pq", columns), study)
+    histories = read_people(parquet(tmp_path / "p.pq", columns), study)
     assert histories.symbols.tolist() == [[0, -1, -1], [1, -1, -1]]
 
 
@@ -131,7 +131,7 @@ def test_a_parquet_column_of_nulls_is_missing_throughout(tmp_path: Path, study: 
 def test_a_bad_parquet_panel_is_refused_without_quoting_it(tmp_path: Path, study: Study, columns: Any, where: str) -> None:
     path = parquet(tmp_path / "p.parquet", [pa.array(column) for column in columns])
     with pytest.raises(PanelFileError, match=where) as caught:
-        read_panel(path, study)
+        read_people(path, study)
     assert not any(secret in str(caught.value) for secret in ("zoe", "yan", "quux"))
     assert len(str(caught.value).splitlines()) == 1
 
@@ -139,14 +139,14 @@ def test_a_bad_parquet_panel_is_refused_without_quoting_it(tmp_path: Path, study
 def test_parquet_with_another_header_is_refused(tmp_path: Path, study: Study) -> None:
     path = parquet(tmp_path / "p.parquet", [pa.array(["0"])] * 4, ("individual", "1", "3", "2"))
     with pytest.raises(PanelFileError, match="line 1, column 3"):
-        read_panel(path, study)
+        read_people(path, study)
 
 
 def test_parquet_ids_that_are_no_text_are_refused(tmp_path: Path, study: Study) -> None:
     ids = pa.array([b"zoe", b"\xff"]).view(pa.string())
     path = parquet(tmp_path / "p.parquet", [ids, *[pa.array(["0", "1"])] * 3])
     with pytest.raises(PanelFileError, match="expected text in UTF-8"):
-        read_panel(path, study)
+        read_people(path, study)
 
 
 def test_parquet_damaged_within_is_refused_in_one_line(tmp_path: Path, study: Study) -> None:
@@ -154,7 +154,7 @@ def test_parquet_damaged_within_is_refused_in_one_line(tmp_path: Path, study: St
     content = bytearray(path.read_bytes())
     content[4:60] = b"\xff" * 56
     with pytest.raises(PanelFileError) as caught:
-        read_panel(written(path, bytes(content)), study)
+        read_people(written(path, bytes(content)), study)
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -162,7 +162,7 @@ def test_without_pyarrow_one_is_told_what_to_install(tmp_path: Path, study: Stud
     path = parquet(tmp_path / "p.parquet", [pa.array(["zoe", "yan"])] * 4)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(PanelFileError, match=r"pip install streamproc\[frames\]"):
-        read_panel(path, study)
+        read_people(path, study)
 
 
 SYMBOL = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="|"), min_size=1, max_size=4)
@@ -241,7 +241,7 @@ def test_a_panel_written_by_anyone_is_read_back(
             writer.writerow(["individual", 1, 2, 3])
             for name, row in zip(ids, symbols, strict=True):
                 writer.writerow([name, *("" if index < 0 else alphabet[index] for index in row)])
-        histories = read_panel(path, study)
+        histories = read_people(path, study)
     assert histories.ids == tuple(ids)
     assert histories.symbols.tolist() == symbols
 
@@ -301,14 +301,14 @@ def test_a_study_is_read_from_its_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_named_in_one_line(tmp_path: Path, study: Study) -> None:
     for path in (tmp_path / "none.csv", tmp_path, tmp_path / "a\nb", tmp_path / "a\0b.csv", Path("x" * 300)):
-        for read in (read_study, lambda path: read_panel(path, study)):
+        for read in (read_study, lambda path: read_people(path, study)):
             with pytest.raises(InvalidInput) as caught:
                 read(path)
             assert len(str(caught.value).splitlines()) == 1
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     with pytest.raises(InvalidInput, match="Is a directory"):
-        files.read_panel(folder, study)
+        files.read_people(folder, study)
     with pytest.raises(InvalidInput, match="UTF-8, but byte 2"):
         read_study(written(tmp_path / "s.toml", b"ab\xff"))
 
@@ -318,12 +318,12 @@ def test_integers_with_gaps_that_pandas_made_floats_are_symbols_again(tmp_path: 
     frame.to_parquet(tmp_path / "panel.parquet")
     study = parse_study(PANEL_STUDY)
 
-    assert read_panel(tmp_path / "panel.parquet", study).symbols.tolist() == [[0, -1, 1], [1, 1, -1]]
+    assert read_people(tmp_path / "panel.parquet", study).symbols.tolist() == [[0, -1, 1], [1, 1, -1]]
 
     frame["2"] = [0.5, 1.0]
     frame.to_parquet(tmp_path / "panel.parquet")
     with pytest.raises(PanelFileError, match="column 3: .* fractions"):
-        read_panel(tmp_path / "panel.parquet", study)
+        read_people(tmp_path / "panel.parquet", study)
 
 
 @pytest.mark.parametrize("periods", [1, 100])

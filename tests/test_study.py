@@ -21,7 +21,7 @@ from streamproc.errors import InvalidInput, StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.releases.contract import release_budgets
-from streamproc.replay.people import Histories
+from streamproc.replay.people import People
 from streamproc.study import (
     Broker,
     CumulativeRelease,
@@ -386,14 +386,14 @@ def test_what_is_missing_comes_from_the_same_person(data: st.DataObject, fill: s
     periods = data.draw(st.integers(1, 6))
     rows = data.draw(st.lists(st.lists(st.integers(-1, 2), min_size=periods, max_size=periods), min_size=1, max_size=8))
     of = replace(parse_study(FULL_STUDY), population=Population(missing=Missing(fill), initial=initial))
-    filled = Histories(None, people(rows)).filled(of)
+    filled = People(None, people(rows)).filled(of)
     assert filled.dtype == np.uint8
     expected = [model(row, of.symbol_index[initial], None if fill is None else of.symbol_index[fill]) for row in rows]
     assert filled.tolist() == expected
 
 
 def test_histories_show_nobody_and_cannot_be_changed() -> None:
-    histories = Histories(("zoe", "yan"), people([[0, 1, -1], [1, 1, 1]]))
+    histories = People(("zoe", "yan"), people([[0, 1, -1], [1, 1, 1]]))
     assert repr(histories) == "Histories(people=2, periods=3)"
     with pytest.raises(ValueError, match="read-only"):
         histories.symbols[0, 0] = 1
@@ -413,10 +413,10 @@ def test_histories_show_nobody_and_cannot_be_changed() -> None:
 )
 def test_histories_refuse_nonsense_without_naming_anyone(ids: tuple[str, ...] | None, symbols: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
-        Histories(ids, symbols)
+        People(ids, symbols)
     assert "zoe" not in str(caught.value)
 
 
 def test_histories_of_another_alphabet_are_not_filled() -> None:
     with pytest.raises(InvalidInput, match="below 2"):
-        Histories(None, people([[2]])).filled(study())
+        People(None, people([[2]])).filled(study())

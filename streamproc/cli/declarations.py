@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamproc.cli.deployment_options import AS_LONG_AS_IT_TAKES, on_deployment, timeout_option
+from streamproc.cli.deployment_options import BROKER_TIMEOUT_HELP, on_deployment, timeout_option
 from streamproc.cli.options import again_option, json_option, panel_argument, seed_option, study_argument, without_deployment
-from streamproc.cli.role_options import LOG_OPTIONS, PUBLIC_HELP, Serving, role
+from streamproc.cli.role_options import LOG_OPTIONS, PUBLIC_HELP, RoleOptions, role
 
 if TYPE_CHECKING:
     from streamproc.service.deployment import Deployment
@@ -130,7 +130,7 @@ _catch_up = click.option("--catch-up", is_flag=True, help="Close all periods the
 @again_option
 @_catch_up
 @click.option("--until-done", is_flag=True, help="End when period T is released.")
-def run(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool, until_done: bool) -> None:
+def run(deployment: Deployment, serving: RoleOptions, *, again: bool, catch_up: bool, until_done: bool) -> None:
     """All roles of a study in one process."""
     from streamproc.cli.commands.roles import run
 
@@ -142,7 +142,7 @@ def run(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool
 @click.option(
     "--partition", "partitions", metavar="P", type=click.IntRange(min=0), multiple=True, help="Only these; may be repeated."
 )
-def gather(deployment: Deployment, serving: Serving, *, partitions: tuple[int, ...]) -> None:
+def gather(deployment: Deployment, serving: RoleOptions, *, partitions: tuple[int, ...]) -> None:
     """Gather reports of the partitions assigned or named.
 
     The topics must exist: `streamproc init` creates them.
@@ -157,7 +157,7 @@ def gather(deployment: Deployment, serving: Serving, *, partitions: tuple[int, .
 @seed_option
 @again_option
 @_catch_up
-def synthesize(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool) -> None:
+def synthesize(deployment: Deployment, serving: RoleOptions, *, again: bool, catch_up: bool) -> None:
     """Synthesize and publish; one process per study.
 
     The topics must exist: `streamproc init` creates them.
@@ -185,7 +185,7 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
 @click.command()
 @on_deployment
 @panel_argument
-@timeout_option(AS_LONG_AS_IT_TAKES)
+@timeout_option(BROKER_TIMEOUT_HELP)
 @click.option("--period", type=click.IntRange(min=1), metavar="T", help="Send the reports of this period only.")
 @click.option(
     "--through",
@@ -225,7 +225,7 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
 
 @click.command()
 @on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
+@timeout_option(BROKER_TIMEOUT_HELP)
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Where to write.")
 @click.option(
     "--parquet", is_flag=True, help="Also as Parquet files, which streamproc.load_panel turns into panels by itself."
@@ -239,7 +239,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
 
 @click.command()
 @on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
+@timeout_option(BROKER_TIMEOUT_HELP)
 @json_option
 def verify(deployment: Deployment, *, as_json: bool) -> None:
     """Check the ledger, every column, and the spending.
@@ -268,7 +268,7 @@ def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) ->
 
 @click.command()
 @on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
+@timeout_option(BROKER_TIMEOUT_HELP)
 @click.option("--accept-cost", is_flag=True, help="Pay for an announced draw that was lost; the ledger says so for ever.")
 def restore(deployment: Deployment, *, accept_cost: bool) -> None:
     """Rebuild a lost state folder from the topics."""
@@ -279,7 +279,7 @@ def restore(deployment: Deployment, *, accept_cost: bool) -> None:
 
 @click.command()
 @on_deployment
-@timeout_option(AS_LONG_AS_IT_TAKES)
+@timeout_option(BROKER_TIMEOUT_HELP)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
 def purge(deployment: Deployment, *, yes: bool) -> None:
     """After the last period, delete all that is private.

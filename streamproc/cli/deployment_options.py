@@ -37,7 +37,7 @@ _OPTIONS = (
     ),
 )
 
-AS_LONG_AS_IT_TAKES = "Seconds before giving up on a broker that does not answer; the work takes as long as it takes."
+BROKER_TIMEOUT_HELP = "Seconds before giving up on a broker that does not answer; the work takes as long as it takes."
 
 
 def timeout_option(meaning: str = "Seconds before giving up.") -> Callable[[Command], Command]:
@@ -82,7 +82,7 @@ def run_once(deployment: Deployment, work: Coroutine[Any, Any, Result], *, waits
     return _run(bounded())
 
 
-def run_until_told(work: Coroutine[Any, Any, None]) -> bool:
+def run_until_stopped(work: Coroutine[Any, Any, None]) -> bool:
     """Run a role until it is done or is told to stop (SIGTERM, Ctrl-C), which is a clean end; whether it was told."""
 
     async def stoppable() -> bool:

@@ -29,45 +29,46 @@ INSECURE = "INSECURE: the noise came from a seed. It protects nobody."
 """Said wherever a person sees what a seeded run released."""
 
 
-def epsilon_shown(epsilon: float) -> str:
+def format_epsilon(epsilon: float) -> str:
     """Every epsilon that a person is shown: to three significant digits, as on the status page, never smaller than it is."""
-    return rounded_up(epsilon, digits=3)
+    return format_rounded_up(epsilon, digits=3)
 
 
-def rounded_up(cost: float, digits: int = 4) -> str:
+def format_rounded_up(cost: float, digits: int = 4) -> str:
     """A cost to so many significant digits, never shown smaller than it is."""
     return decimal_up(cost, digits)
 
 
-def composition_shown(total: Composition, delta: float) -> str:
+def format_composition(total: Composition, delta: float) -> str:
     """What the registered releases of the same people cost together."""
-    what = f"{counted(total.releases, 'release')} of the same people"
+    what = f"{format_count(total.releases, 'release')} of the same people"
     if total.rho is None or total.rho_replace_one is None:
         return f"{what} have a cost without a bound, since {total.seeded} came from a seed"
-    rho = f"rho {rounded_up(total.rho)} ({total.adjacency.value})"
-    epsilon = f"epsilon {epsilon_shown(epsilon_of_rho(total.rho, delta))} at delta {delta_shown(delta)}"
+    rho = f"rho {format_rounded_up(total.rho)} ({total.adjacency.value})"
+    epsilon = f"epsilon {format_epsilon(epsilon_of_rho(total.rho, delta))} at delta {format_delta(delta)}"
     beside = ""
     if total.adjacency is not Adjacency.REPLACE_ONE:
         beside = beside_replace_one(total.rho_replace_one, epsilon_of_rho(total.rho_replace_one, delta))
     return f"{what} cost {rho}, {epsilon}{beside}"
 
 
-def unknown_shown(streams: int) -> str:
+def format_unknown(streams: int) -> str:
     """How many registered streams have people whom the registry cannot compare with others."""
-    return f"registry: {counted(streams, 'stream')} without a roster, whose people it cannot recognise, may add to the cost"
+    count = format_count(streams, "stream")
+    return f"registry: {count} without a roster, whose people it cannot recognise, may add to the cost"
 
 
-def delta_shown(delta: float) -> str:
+def format_delta(delta: float) -> str:
     """As a study file writes it: 1e-6, not 1e-06."""
     return f"{delta:g}".replace("e-0", "e-")
 
 
-def counted(count: int, name: str) -> str:
+def format_count(count: int, name: str) -> str:
     """So many of something: "1 period", "2,000 periods"."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
-def number_shown(value: float) -> str:
+def format_number(value: float) -> str:
     """Three significant digits, thousands apart."""
     return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"
 
@@ -76,7 +77,7 @@ def beside_replace_one(rho: float | None, epsilon: float | None) -> str:
     """What a sentence about a zero-out study's cost goes on with; nothing for a study that declares replace-one."""
     if rho is None or epsilon is None:
         return ""
-    return f"; the same noise under replace-one: rho {rounded_up(rho)}, epsilon {epsilon_shown(epsilon)}"
+    return f"; the same noise under replace-one: rho {format_rounded_up(rho)}, epsilon {format_epsilon(epsilon)}"
 
 
 LEAST, WIDTH = 80, 100

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from streamproc.cli.declarations import COMMANDS
-from streamproc.cli.signals import hear_signals, is_until_told
+from streamproc.cli.signals import install_signal_handlers, is_long_running
 from streamproc.errors import StreamprocError
 from streamproc.storage.environment import check_environment
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parents[1]
 
-LOOK = 0.5
+STDOUT_POLL_S = 0.5
 """Seconds between two looks whether anybody still reads."""
 
 _PLAIN = {"±": "+/-", "…": "...", "’": "'", "“": '"', "”": '"'}
 """What people see instead where standard output has no such signs."""
 
 
-def run_to_its_end(command: click.Command, name: str) -> NoReturn:
+def run_command(command: click.Command, name: str) -> NoReturn:
     """Run `command` with the arguments of this process, and exit.
 
     With STREAMPROC_DEBUG=1 an error that is a bug shows its traceback as well.
     """
-    hear_signals()
-    if not is_until_told():
+    install_signal_handlers()
+    if not is_long_running():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which is said below
-    _end_when_nobody_reads()
+    _exit_on_broken_pipe()
     codecs.register_error("plain", _plain_signs)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -54,18 +54,18 @@ def run_to_its_end(command: click.Command, name: str) -> NoReturn:
         sys.stdout.flush()
     except StreamprocError as error:
         code = error.exit_code
-        _complain(str(error))
+        _print_error(str(error))
     except click.ClickException as error:
         code = 2
-        _complain(_with_hint(error))
+        _print_error(_with_hint(error))
     except (click.Abort, KeyboardInterrupt):
         code = 130
-        _complain("interrupted")
+        _print_error("interrupted")
     except (Exception, asyncio.CancelledError) as error:
         code = 1
         if os.environ.get("STREAMPROC_DEBUG") == "1":
             sys.stderr.writelines(_traceback(error))
-        _complain(_unexpected(error))
+        _print_error(_unexpected(error))
     sys.exit(code)
 
 
@@ -74,7 +74,7 @@ def _plain_signs(error: UnicodeError) -> tuple[str, int]:
     return "".join(_PLAIN.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     print(f"streamproc: {' '.join(message.split())}", file=sys.stderr)
 
 
@@ -102,7 +102,7 @@ class _Output(io.FileIO):
             raise
 
 
-def _end_when_nobody_reads() -> None:
+def _exit_on_broken_pipe() -> None:
     given = sys.stdout
     if given is None:  # closed from the start
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -116,21 +116,21 @@ def _end_when_nobody_reads() -> None:
         )
 
 
-async def while_somebody_reads(work: Coroutine[Any, Any, None]) -> None:
+async def until_stdout_closes(work: Coroutine[Any, Any, None]) -> None:
     """Do it, unless the reader of standard output goes away before: who only waits does not meet that by writing."""
     task = asyncio.ensure_future(work)
     try:
         while not task.done():
-            if _reader_is_gone():
+            if _stdout_is_closed():
                 sys.exit(128 + signal.SIGPIPE)
-            await asyncio.wait([task], timeout=LOOK)
+            await asyncio.wait([task], timeout=STDOUT_POLL_S)
         await task
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
-def _reader_is_gone() -> bool:
+def _stdout_is_closed() -> bool:
     try:
         output = sys.stdout.fileno()
     except (OSError, ValueError):
@@ -205,4 +205,4 @@ def streamproc() -> None:
 
 def main() -> NoReturn:
     """Run the command that the arguments name."""
-    run_to_its_end(streamproc, "streamproc")
+    run_command(streamproc, "streamproc")

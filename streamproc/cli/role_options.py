@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Serving:
+class RoleOptions:
     """What every long-running role shows of itself, where, and for how long."""
 
     public: str | None
@@ -59,7 +59,7 @@ def role(command: Callable[..., None]) -> Callable[..., None]:
         debug: bool,
         **others: Any,
     ) -> None:
-        command(deployment, Serving(public, operator, stay, log_json, debug), **others)
+        command(deployment, RoleOptions(public, operator, stay, log_json, debug), **others)
 
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)

@@ -11,27 +11,27 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streamproc.cli.deployment_options import first_error, run_until_told
+from streamproc.cli.deployment_options import first_error, run_until_stopped
 from streamproc.cli.formatting import INSECURE
-from streamproc.cli.role_options import Serving
+from streamproc.cli.role_options import RoleOptions
 from streamproc.errors import Refused, StreamprocError
 from streamproc.log.port import Log
 from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event, set_up_logs
-from streamproc.service.monitor import ProcessMonitor, patiently
+from streamproc.service.monitor import ProcessMonitor, retry_while_unavailable
 
 if TYPE_CHECKING:
     from streamproc.service.http_server import Listener
     from streamproc.status_page import StatusPage
-    from streamproc.status_page.follower import Shown
+    from streamproc.status_page.follower import PageSnapshot
 
-KNOCK = 3.0
+PROBE_TIMEOUT_S = 3.0
 """Seconds for a broker to answer before a log line says that it is away."""
 
-OVER = "the last period is released; the study is over"
+STUDY_OVER = "the last period is released; the study is over"
 
 
-def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, ProcessMonitor], Awaitable[None]]) -> None:
+def serve_role(deployment: Deployment, serving: RoleOptions, work: Callable[[Log, ProcessMonitor], Awaitable[None]]) -> None:
     """Do the work of a role once its broker answers, and show how it goes until it ends or is told to stop."""
     set_up_logs(deployment.study.name, as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
     if deployment.seed is not None:
@@ -47,7 +47,7 @@ def serve(deployment: Deployment, serving: Serving, work: Callable[[Log, Process
             if page is not None:
                 await stack.enter_async_context(page.following(log))
             await (_stay(work(log, health), health) if serving.stay else work(log, health))
-            event(OVER)
+            event(STUDY_OVER)
 
     run_and_log(work_and_listen(), as_json=serving.log_json)
 
@@ -61,8 +61,8 @@ async def listen_and_connect(
         address = await listener.start()
         stack.push_async_callback(listener.stop)
         event("listening", address=f"{address.host}:{address.port}")
-    await patiently(lambda: _knock(deployment), health)
-    log = await patiently(lambda: stack.enter_async_context(deployment.connect()), health)
+    await retry_while_unavailable(lambda: _probe(deployment), health)
+    log = await retry_while_unavailable(lambda: stack.enter_async_context(deployment.connect()), health)
     event("connected", broker=deployment.broker.url)
     return log
 
@@ -70,7 +70,7 @@ async def listen_and_connect(
 def run_and_log(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
     """Run until the work ends or the process is told to stop; with `as_json` an error is the last line of the log."""
     try:
-        if run_until_told(work):
+        if run_until_stopped(work):
             event("stopped, as told")
     except StreamprocError as error:
         if not as_json:
@@ -87,7 +87,7 @@ async def _stay(work: Awaitable[None], health: ProcessMonitor) -> None:
     """
     try:
         await work
-        event(OVER)
+        event(STUDY_OVER)
     except* Refused as refusals:
         health.refused()
         refusal = first_error(refusals)
@@ -99,7 +99,7 @@ async def _stay(work: Awaitable[None], health: ProcessMonitor) -> None:
     await asyncio.Event().wait()
 
 
-def _listeners(health: ProcessMonitor, serving: Serving) -> list[Listener]:
+def _listeners(health: ProcessMonitor, serving: RoleOptions) -> list[Listener]:
     """The public one first."""
     if serving.public is None and serving.operator is None:
         return []
@@ -130,10 +130,10 @@ def _page(deployment: Deployment, health: ProcessMonitor) -> StatusPage:
     return StatusPage(replace(deployment.study, broker=deployment.broker), lambda shown: show_metrics(health, shown))
 
 
-def show_metrics(health: ProcessMonitor, shown: Shown) -> None:
+def show_metrics(health: ProcessMonitor, shown: PageSnapshot) -> None:
     """Show as metrics what the page shows: also what was released before this process started."""
     if shown.following and shown.problem is None:
-        health.recorded(shown.ledger)
+        health.show_ledger(shown.ledger)
     for history in shown.histories.values():
         if history.counts:
             health.public.show_counts(history.contract, history.counts[-1])
@@ -149,7 +149,7 @@ def _say_connecting_once(url: str) -> Callable[[], None]:
     return say
 
 
-async def _knock(deployment: Deployment) -> None:
+async def _probe(deployment: Deployment) -> None:
     """That nobody is there is said within seconds, however patient the connection is later on."""
-    async with replace(deployment, timeout=min(KNOCK, deployment.timeout)).connect():
+    async with replace(deployment, timeout=min(PROBE_TIMEOUT_S, deployment.timeout)).connect():
         pass

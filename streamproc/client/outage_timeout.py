@@ -10,14 +10,14 @@ PAUSE = 0.5
 """Seconds between two tries."""
 
 
-class Patience:
+class OutageTimeout:
     """Outlasts a broker that is away for at most `seconds` at a time."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._until: float | None = None
 
-    def answered(self) -> None:
+    def reset(self) -> None:
         """The broker is there: what comes now is another absence."""
         self._until = None
 

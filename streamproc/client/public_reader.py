@@ -12,9 +12,9 @@ from streamproc.errors import InvalidInput, Malformed, NoSuchTopic, StudyError, 
 from streamproc.log.port import Offset, Reader
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
-from streamproc.protocol.columns import ColumnAssembler, ContractRecord, ReleasedColumn, decode_synthetic
+from streamproc.protocol.columns import ColumnAssembler, ContractRecord, DecodedColumn, decode_synthetic
 from streamproc.protocol.ledger import StudyRecord
-from streamproc.protocol.ledger_verifier import LedgerWalker, VerifiedLedger
+from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contract import Contract, contract_to_dict, stated_contracts
@@ -22,24 +22,24 @@ from streamproc.releases.measured import measurements_of
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
 
-LARGE = 65_536
+OFFLOAD_BYTES = 65_536
 """Bytes of a record above which unpacking and digesting it is left to a thread."""
 
 
-class Readable(Protocol):
+class ReadableLog(Protocol):
     """What following takes of a log: a reader of public topics needs no more."""
 
     async def topics(self) -> Mapping[str, int]: ...
     async def start_offset(self, topic: str, partition: int) -> Offset: ...
-    async def end_offset(self, topic: str, partition: int) -> Offset: ...
-    async def stable_offset(self, topic: str, partition: int) -> Offset: ...
+    async def high_watermark(self, topic: str, partition: int) -> Offset: ...
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset: ...
     async def reader(self, topic: str, partition: int, offset: Offset) -> Reader: ...
 
 
-class Followed:
+class TopicTail:
     """A topic of one partition that may not exist yet, read from its start."""
 
-    def __init__(self, log: Readable, topic: str) -> None:
+    def __init__(self, log: ReadableLog, topic: str) -> None:
         self._log = log
         self._topic = topic
         self._reader: Reader | None = None
@@ -63,17 +63,17 @@ class Followed:
         except NoSuchTopic:
             return None
 
-    async def reached(self) -> bool:
+    async def is_caught_up(self) -> bool:
         """Whether everything that is there now has been read."""
         if self._reader is None:
             return await self._start() is None
-        return self._reader.position >= await self._log.stable_offset(self._topic, 0)
+        return self._reader.position >= await self._log.last_stable_offset(self._topic, 0)
 
-    async def reached_end(self) -> bool:
+    async def is_at_end(self) -> bool:
         """Whether everything has been read, and no transaction is open on it."""
         if self._reader is None:
             return await self._start() is None
-        return self._reader.position >= await self._log.end_offset(self._topic, 0)
+        return self._reader.position >= await self._log.high_watermark(self._topic, 0)
 
     async def close(self) -> None:
         """Stop reading."""
@@ -82,13 +82,13 @@ class Followed:
 
 
 @dataclass
-class FollowedRelease:
+class ReleaseTail:
     """One release's topic as far as it was read."""
 
-    topic: Followed
+    topic: TopicTail
     contract: ContractRecord | None = None
     assembler: ColumnAssembler | None = None
-    columns: list[ReleasedColumn] = field(default_factory=list)
+    columns: list[DecodedColumn] = field(default_factory=list)
     """Whole columns; those that the ledger does not know yet wait at the end."""
     taken: int = 0
     """How many columns before these were handed out for good."""
@@ -101,7 +101,7 @@ class FollowedRelease:
     async def poll(self, *, timeout: float) -> None:
         """Take in what has come."""
         for value in await self.topic.poll(timeout=timeout):
-            if value is not None and len(value) > LARGE:
+            if value is not None and len(value) > OFFLOAD_BYTES:
                 await asyncio.to_thread(self._take, value)
             else:
                 self._take(value)
@@ -121,21 +121,21 @@ class FollowedRelease:
             self.columns.append(column)
 
 
-class PublicStudy:
+class PublicReader:
     """Follows the ledger and the synthetic topics. Reads only; needs no running process."""
 
-    def __init__(self, log: Readable, study: Study, *, only: str | None = None) -> None:
+    def __init__(self, log: ReadableLog, study: Study, *, only: str | None = None) -> None:
         """`only` is the release to follow beside the ledger; None for all of them."""
         topics = Topics(study.name)
         self.study = study
-        self._ledger = Followed(log, topics.ledger)
-        self._walker = LedgerWalker()
+        self._ledger = TopicTail(log, topics.ledger)
+        self._walker = LedgerVerifier()
         self.ledger: VerifiedLedger | None = None
         """The ledger so far, its chain checked; None before the study began."""
         self._checked: VerifiedLedger | None = None
         """The one that was last compared with the releases of the study."""
         names = [release.name for release in study.releases] if only is None else [only]
-        self._releases = {name: FollowedRelease(Followed(log, topics.synthetic(name))) for name in names}
+        self._releases = {name: ReleaseTail(TopicTail(log, topics.synthetic(name))) for name in names}
 
     async def poll(self, *, timeout: float) -> None:
         """Take in what has come, waiting up to `timeout` seconds for the ledger to grow."""
@@ -169,7 +169,7 @@ class PublicStudy:
 
     async def catch_up_ledger(self) -> None:
         """Take in all of the ledger that is there now."""
-        while not await self._ledger.reached():
+        while not await self._ledger.is_caught_up():
             await self.poll_ledger(timeout=0.5)
 
     async def catch_up(self) -> None:
@@ -181,8 +181,8 @@ class PublicStudy:
         while True:
             await self.poll(timeout=0.0)
             topics = [self._ledger, *(release.topic for release in self._releases.values())]
-            if all([await topic.reached() for topic in topics]):
-                if self._agrees() or all([await topic.reached_end() for topic in topics]):
+            if all([await topic.is_caught_up() for topic in topics]):
+                if self._agrees() or all([await topic.is_at_end() for topic in topics]):
                     return
                 await asyncio.sleep(0.05)
 
@@ -206,7 +206,7 @@ class PublicStudy:
         contract = self._releases[name].contract
         return None if contract is None else contract.n_star
 
-    def columns(self, name: str) -> Sequence[ReleasedColumn]:
+    def columns(self, name: str) -> Sequence[DecodedColumn]:
         """The columns of a release that are in the ledger and were not taken, each checked against its digest there."""
         ledger, release = self.ledger, self._releases[name]
         digests = () if ledger is None else ledger.column_digests(name)[release.taken :]
@@ -216,7 +216,7 @@ class PublicStudy:
                 raise VerificationFailed(f"release {name}, period {column.period}: the column is not what the ledger says")
         return columns
 
-    def take_columns(self, name: str) -> Sequence[ReleasedColumn]:
+    def take_columns(self, name: str) -> Sequence[DecodedColumn]:
         """The same, and forget them: for one who follows a long study and keeps only what its columns add up to."""
         columns, release = self.columns(name), self._releases[name]
         release.columns = release.columns[len(columns) :]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from streamproc.client.outage_timeout import Patience
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.outage_timeout import OutageTimeout
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import LogUnavailable
 from streamproc.log.port import Log
 from streamproc.panel import Panel
@@ -17,7 +17,7 @@ from streamproc.study import Release, Study, WindowRelease
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class ReleasedColumn:
     """One column that is in the ledger."""
 
     release: str
@@ -36,7 +36,7 @@ async def subscribe(
     *,
     patience: float = 30.0,
     waits: Callable[[Mapping[str, Period]], None] | None = None,
-) -> AsyncIterator[Published]:
+) -> AsyncIterator[ReleasedColumn]:
     """Every column of a release (default: of all) from the first, then as they come; ends after period `T`.
 
     A broker that goes away is waited for, at most `patience` seconds at a time; no column comes twice. Then LogUnavailable.
@@ -45,13 +45,13 @@ async def subscribe(
     names = [release] if release is not None else [r.name for r in study.releases]
     for name in names:
         study.release(name)
-    given, waiting = dict.fromkeys(names, 0), Patience(patience)
+    given, waiting = dict.fromkeys(names, 0), OutageTimeout(patience)
     while min(given.values()) < study.horizon:
-        public = PublicStudy(log, study)
+        public = PublicReader(log, study)
         try:
             while min(given.values()) < study.horizon:
                 await public.poll(timeout=0.5)
-                waiting.answered()
+                waiting.reset()
                 quiet = True
                 for name in names:
                     for column in _new(public, name, given[name]):
@@ -67,7 +67,7 @@ async def subscribe(
             await public.close()
 
 
-async def _were_all(public: PublicStudy, given: Mapping[str, int]) -> bool:
+async def _were_all(public: PublicReader, given: Mapping[str, int]) -> bool:
     """Whether there is no further column now: a broker may take its time over what it has."""
     await public.catch_up()
     return all(len(public.columns(name)) == count for name, count in given.items())
@@ -78,13 +78,13 @@ def _next(release: Release, given: int) -> Period:
     return Period(max(given + 1, release.k if isinstance(release, WindowRelease) else 1))
 
 
-def _new(public: PublicStudy, name: str, given: int) -> Iterator[Published]:
+def _new(public: PublicReader, name: str, given: int) -> Iterator[ReleasedColumn]:
     """The columns of a release after the first `given`."""
     columns = public.columns(name)
     panel = public.panel(name) if len(columns) > given else None
     for column in columns[given:]:
         assert panel is not None
-        yield Published(name, column.period, column.symbols, column.digest, _up_to(panel, column.period))
+        yield ReleasedColumn(name, column.period, column.symbols, column.digest, _up_to(panel, column.period))
 
 
 def _up_to(panel: Panel, period: Period) -> Panel:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.files.table import FOREIGN, Cells, Layout, refuse
+from streamproc.files.table import FOREIGN, Table, TableLayout, refuse_file
 from streamproc.replay.people import MISSING
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Codes(dict[str, int]):
         return FOREIGN
 
 
-def read_csv(path: Path, file: BinaryIO, layout: Layout) -> Cells:
+def read_csv(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
     """The cells of `file`, or a PanelFileError that says where it is wrong and never what it holds there.
 
     If something in the first column comes twice, as it never may, what follows need not be there.
@@ -78,21 +78,21 @@ def read_csv(path: Path, file: BinaryIO, layout: Layout) -> Cells:
         try:
             return _read(path, reader, layout, bounded)
         except _EndlessRow:
-            refuse(path, f"line {reader.line_num + 1} or later: expected a row of at most {MAX_ROW} bytes")
+            refuse_file(path, f"line {reader.line_num + 1} or later: expected a row of at most {MAX_ROW} bytes")
         except UnicodeDecodeError:
-            refuse(path, f"line {reader.line_num + 1} or later: expected text in UTF-8")
+            refuse_file(path, f"line {reader.line_num + 1} or later: expected text in UTF-8")
         except csv.Error:
-            refuse(path, f"line {reader.line_num}: expected CSV, every quote closed, no cell above 128 kB")
+            refuse_file(path, f"line {reader.line_num}: expected CSV, every quote closed, no cell above 128 kB")
         except (gzip.BadGzipFile, EOFError, zlib.error):
-            refuse(path, "expected a whole gzip file")
+            refuse_file(path, "expected a whole gzip file")
         except OSError as error:
-            refuse(path, f"cannot be read: {error.strerror}")
+            refuse_file(path, f"cannot be read: {error.strerror}")
 
 
-def _read(path: Path, reader: Reader, layout: Layout, bounded: _Bounded) -> Cells:
+def _read(path: Path, reader: Reader, layout: TableLayout, bounded: _Bounded) -> Table:
     header = next(reader, None)
     if header is None:
-        refuse(path, "line 1: expected a header, but the file is empty")
+        refuse_file(path, "line 1: expected a header, but the file is empty")
     layout.check_header(path, header)
     first: list[str] = []
     seen: set[str] = set()
@@ -111,8 +111,8 @@ def _read(path: Path, reader: Reader, layout: Layout, bounded: _Bounded) -> Cell
         if len(seen) < len(first):
             break  # whoever gets these refuses them: a small gzip file can hold one row a billion times
     if not parts:
-        refuse(path, "line 2: expected at least one row after the header")
-    return Cells(first, np.concatenate(parts), lines)
+        refuse_file(path, "line 2: expected at least one row after the header")
+    return Table(first, np.concatenate(parts), lines)
 
 
 def _batches(reader: Reader, at_once: int, bounded: _Bounded) -> Iterator[tuple[list[int], list[list[str]]]]:
@@ -135,7 +135,7 @@ def _check_widths(path: Path, lines: Sequence[int], rows: Sequence[list[str]], w
     widths = list(map(len, rows))
     if widths.count(width) < len(widths):
         row = next(row for row, cells in enumerate(widths) if cells != width)
-        refuse(path, f"line {lines[row]}: expected {width} cells, as in the header, but there are {widths[row]}")
+        refuse_file(path, f"line {lines[row]}: expected {width} cells, as in the header, but there are {widths[row]}")
 
 
 def release_csv(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> Iterator[bytes]:

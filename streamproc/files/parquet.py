@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamproc.files.table import FOREIGN, Cells, Layout, refuse
+from streamproc.files.table import FOREIGN, Table, TableLayout, refuse_file
 from streamproc.replay.people import MISSING
 
 _ROWS_AT_ONCE = 65_536
@@ -23,7 +23,7 @@ def _pyarrow(path: Path) -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
-        refuse(path, "Parquet needs pyarrow: pip install streamproc[frames]")
+        refuse_file(path, "Parquet needs pyarrow: pip install streamproc[frames]")
     return pyarrow
 
 
@@ -53,7 +53,7 @@ def _understood(path: Path) -> Iterator[Any]:
     try:
         yield pa
     except (pa.ArrowException, OSError, ValueError) as error:
-        refuse(path, "expected text in UTF-8" if "UTF8" in str(error) else "expected a whole Parquet file")
+        refuse_file(path, "expected text in UTF-8" if "UTF8" in str(error) else "expected a whole Parquet file")
 
 
 def write_table(path: Path, file: BinaryIO, table: Any) -> None:
@@ -61,7 +61,7 @@ def write_table(path: Path, file: BinaryIO, table: Any) -> None:
     _pyarrow(path).parquet.write_table(table, file)
 
 
-def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
+def read_parquet(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
     """The cells of `file`; messages count its rows as lines, as if below a header in line 1."""
     with _understood(path) as pa:
         parquet = _opened(pa, file)
@@ -69,12 +69,12 @@ def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
     layout.check_header(path, names)
     table = _until_repeated(path, parquet)
     if table.num_rows == 0:
-        refuse(path, "line 2: expected at least one row after the header")
+        refuse_file(path, "line 2: expected at least one row after the header")
     lines = range(2, table.num_rows + 2)
     # By position: names may repeat only in files the header check has refused.
     first = _strings(pa, path, table, 0)
     if first.null_count:
-        refuse(path, f"line {lines[int(np.argmax(np.asarray(first.is_null())))]}, column 1: expected an id")
+        refuse_file(path, f"line {lines[int(np.argmax(np.asarray(first.is_null())))]}, column 1: expected an id")
     symbols = pa.array([*layout.alphabet, ""])
     codes = np.empty((table.num_rows, table.num_columns - 1), np.int8)
     for period in range(1, table.num_columns):
@@ -84,7 +84,7 @@ def read_parquet(path: Path, file: BinaryIO, layout: Layout) -> Cells:
         empty = np.asarray(column.is_null()) | (indices == len(layout.alphabet))
         codes[:, period - 1] = np.where(empty, MISSING, indices)
     layout.check_codes(path, codes, lines)
-    return Cells(first.to_pylist(), codes, lines)
+    return Table(first.to_pylist(), codes, lines)
 
 
 def _until_repeated(path: Path, parquet: Any) -> Any:
@@ -113,8 +113,8 @@ def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:
     if pa.types.is_floating(kind):  # what integers with gaps become on their way through pandas
         column = pa.compute.if_else(pa.compute.is_nan(column), None, column)
         if pa.compute.all(pa.compute.equal(pa.compute.round(column), column)).as_py() is False:
-            refuse(path, f"column {place + 1}: expected strings or integers, but it holds fractions")
+            refuse_file(path, f"column {place + 1}: expected strings or integers, but it holds fractions")
         column, kind = column.cast(pa.int64()), pa.int64()
     if not any(fits(kind) for fits in (*texts, pa.types.is_integer, pa.types.is_null)):
-        refuse(path, f"column {place + 1}: expected strings or integers, but its type is {kind}")
+        refuse_file(path, f"column {place + 1}: expected strings or integers, but its type is {kind}")
     return column.cast(pa.string())

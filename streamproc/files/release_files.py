@@ -10,8 +10,8 @@ import numpy as np
 from streamproc.errors import InvalidInput, PanelFileError
 from streamproc.files.csv import release_csv
 from streamproc.files.parquet import read_table, write_table
-from streamproc.files.study_files import is_parquet, read_release, reading, write_release_csv, writing
-from streamproc.files.table import refuse
+from streamproc.files.study_files import is_parquet, open_for_reading, open_for_writing, read_release, write_release_csv
+from streamproc.files.table import refuse_file
 from streamproc.panel import Panel
 from streamproc.panel.frames import panel_from_arrow, panel_to_arrow
 from streamproc.panel.metadata import Metadata
@@ -23,17 +23,17 @@ def save_panel(panel: Panel, path: str | Path) -> None:
     path = Path(path)
     if is_parquet(path):
         table = panel_to_arrow(panel)
-        with writing(path) as file:
+        with open_for_writing(path) as file:
             write_table(path, file, table)
         return
     if not panel.columns:
-        refuse(path, f"release {panel.contract.name} has no columns yet, and CSV cannot say so; expected .parquet")
+        refuse_file(path, f"release {panel.contract.name} has no columns yet, and CSV cannot say so; expected .parquet")
     columns = np.stack(panel.columns, axis=1)
     if path.suffix.lower() != ".gz":
         write_release_csv(path, columns, panel.contract.alphabet)
         return
     # No name and no time in it: the same panel gives the same bytes.
-    with writing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+    with open_for_writing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
         for piece in release_csv(columns, panel.contract.alphabet):
             packed.write(piece)
 
@@ -46,13 +46,13 @@ def load_panel(path: str | Path, contract: Contract | None = None) -> Panel:
     path = Path(path)
     try:
         if is_parquet(path):
-            with reading(path) as file:
+            with open_for_reading(path) as file:
                 return panel_from_arrow(read_table(path, file), contract)
         if contract is None:
-            refuse(path, "CSV does not carry the release's contract, so it must be given: load_panel(path, contract)")
+            refuse_file(path, "CSV does not carry the release's contract, so it must be given: load_panel(path, contract)")
         columns = read_release(path, contract.alphabet)
         return Metadata(contract).panel_of([np.ascontiguousarray(column) for column in columns.T])
     except PanelFileError:
         raise
     except InvalidInput as error:
-        refuse(path, str(error))
+        refuse_file(path, str(error))

@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamproc.errors import InvalidInput
-from streamproc.files.study_files import write_release_csv, writing
+from streamproc.files.study_files import open_for_writing, write_release_csv
 from streamproc.panel import Panel
 from streamproc.replay.evaluation import HEADER
 from streamproc.replay.summary import Summary
-from streamproc.storage.filesystem import display
+from streamproc.storage.filesystem import display_path
 
 SUMMARY = "summary.json"
 ERRORS = "errors.csv"
@@ -29,15 +29,17 @@ def results_folder(folder: Path, releases: Collection[str], inputs: Collection[P
     try:
         for path in [folder / name for name in (SUMMARY, ERRORS, *map(_release_file, releases))]:
             if path.exists() and any(path.samefile(read) for read in inputs):
-                raise InvalidInput(f"{display(path)}: is an input, and would be replaced; name another folder to write to")
+                raise InvalidInput(
+                    f"{display_path(path)}: is an input, and would be replaced; name another folder to write to"
+                )
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except FileExistsError:
-        raise InvalidInput(f"{display(folder)}: expected a folder to write to, but it is a file") from None
+        raise InvalidInput(f"{display_path(folder)}: expected a folder to write to, but it is a file") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a name the system allows"
-        raise InvalidInput(f"{display(folder)}: expected a folder to write to: {why}") from None
+        raise InvalidInput(f"{display_path(folder)}: expected a folder to write to: {why}") from None
 
 
 def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *, repeated: bool) -> list[Path]:
@@ -55,14 +57,14 @@ def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Plain values as a JSON file."""
-    with writing(path) as file:
+    with open_for_writing(path) as file:
         file.write(json_text(values).encode())
 
 
 @contextmanager
 def writing_errors(folder: Path) -> Iterator[BinaryIO]:
     """A file for the rows of `errors.csv`, its header written. It holds the truth, so only its owner may read it."""
-    with writing(folder / ERRORS, _PRIVATE) as file:
+    with open_for_writing(folder / ERRORS, _PRIVATE) as file:
         file.write(HEADER.encode())
         yield file
 

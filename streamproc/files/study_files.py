@@ -13,13 +13,13 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.errors import InvalidInput, NoRoster
+from streamproc.errors import InvalidInput, RosterUnavailable
 from streamproc.files.csv import read_csv, release_csv
 from streamproc.files.parquet import read_parquet
-from streamproc.files.table import Cells, Layout, refuse
+from streamproc.files.table import Table, TableLayout, refuse_file
 from streamproc.protocol.reports import MAX_ID
-from streamproc.replay.people import Histories
-from streamproc.storage.filesystem import display, replacing
+from streamproc.replay.people import People
+from streamproc.storage.filesystem import atomic_write, display_path
 from streamproc.study import Study, parse_study
 
 _PARQUET = (".parquet", ".pq")
@@ -32,65 +32,65 @@ def read_study(path: str | Path) -> Study:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{display(path)}: expected text in UTF-8, but byte {error.start} is not") from None
+        raise InvalidInput(f"{display_path(path)}: expected text in UTF-8, but byte {error.start} is not") from None
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"{display(path)}: cannot be read: {_why(error)}") from None
-    return parse_study(text, f"study file {display(path)}")
+        raise InvalidInput(f"{display_path(path)}: cannot be read: {_why(error)}") from None
+    return parse_study(text, f"study file {display_path(path)}")
 
 
-def read_panel(path: str | Path, study: Study) -> Histories:
+def read_people(path: str | Path, study: Study) -> People:
     """What a panel file says people reported: `individual,1,...,T`, a row per person, an empty cell if missing."""
     path = Path(path)
-    cells = _read(path, Layout("individual", study.alphabet, study.horizon, gaps=True))
+    cells = _read(path, TableLayout("individual", study.alphabet, study.horizon, gaps=True))
     _check_ids(path, cells)
     expected = study.population.size
     if study.population.roster is None and expected is not None and expected != len(cells.first):
-        refuse(
+        refuse_file(
             path,
             f"people in it: {len(cells.first)}, expected {expected}, the study's population.size, which may be left out",
         )
-    return Histories(tuple(cells.first), cells.codes)
+    return People(tuple(cells.first), cells.codes)
 
 
-def check_enrolled(path: Path, histories: Histories, roster: Collection[str]) -> None:
+def check_enrolled(path: Path, histories: People, roster: Collection[str]) -> None:
     """Refuse a panel with somebody who is not on the roster."""
     strangers = count_strangers(histories, roster)
     if strangers:
-        refuse(path, f"people in it who are not on the roster: {strangers}; expected none")
+        refuse_file(path, f"people in it who are not on the roster: {strangers}; expected none")
 
 
-def count_strangers(histories: Histories, roster: Collection[str]) -> int:
+def count_strangers(histories: People, roster: Collection[str]) -> int:
     """How many of a panel's people are not on the roster."""
     listed = frozenset(roster)
     return sum(1 for individual in histories.ids or () if individual not in listed)
 
 
-def _check_ids(path: Path, cells: Cells) -> None:
+def _check_ids(path: Path, cells: Table) -> None:
     if "" in cells.first:
-        refuse(path, f"line {cells.lines[cells.first.index('')]}, column 1: expected an id, but the cell is empty")
+        refuse_file(path, f"line {cells.lines[cells.first.index('')]}, column 1: expected an id, but the cell is empty")
     if len(set(cells.first)) < len(cells.first):
         seen: dict[str, int] = {}
         for line, name in zip(cells.lines, cells.first, strict=True):
             if name in seen:
-                refuse(path, f"line {line}, column 1: the id of line {seen[name]} again; expected each id once")
+                refuse_file(path, f"line {line}, column 1: the id of line {seen[name]} again; expected each id once")
             seen[name] = line
 
 
 def read_release(path: str | Path, alphabet: Sequence[str]) -> npt.NDArray[np.uint8]:
     """The columns of a release file, (rows, t) alphabet indices. A cumulative release has the alphabet `("0", "1")`."""
     path = Path(path)
-    cells = _read(path, Layout("synthetic", tuple(alphabet), None, gaps=False))
+    cells = _read(path, TableLayout("synthetic", tuple(alphabet), None, gaps=False))
     numbers = list(map(str, range(len(cells.first))))
     if cells.first != numbers:
         row = next(row for row, name in enumerate(cells.first) if name != numbers[row])
-        refuse(path, f"line {cells.lines[row]}, column 1: expected the number of the row, {row}")
+        refuse_file(path, f"line {cells.lines[row]}, column 1: expected the number of the row, {row}")
     return cells.codes.astype(np.uint8)
 
 
 def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
     """Write `columns`, (rows, t) alphabet indices, as `synthetic,1,...,t`. The file appears whole or not at all."""
     _check_columns(columns, alphabet)
-    with writing(Path(path)) as file:
+    with open_for_writing(Path(path)) as file:
         for piece in release_csv(columns, alphabet):
             file.write(piece)
 
@@ -101,9 +101,9 @@ def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> N
         raise InvalidInput(f"a release: expected a (rows, periods) array of uint8 below {len(alphabet)}")
 
 
-def _read(path: Path, layout: Layout) -> Cells:
+def _read(path: Path, layout: TableLayout) -> Table:
     read = read_parquet if is_parquet(path) else read_csv
-    with reading(path) as file:
+    with open_for_reading(path) as file:
         return read(path, file, layout)
 
 
@@ -111,26 +111,26 @@ def is_parquet(path: Path) -> bool:
     """Whether a name means Parquet or CSV; one that means neither is refused."""
     suffix = path.suffix.lower()
     if suffix not in _PARQUET + _CSV:
-        refuse(path, "expected a name that ends in .csv, .csv.gz or .parquet")
+        refuse_file(path, "expected a name that ends in .csv, .csv.gz or .parquet")
     return suffix in _PARQUET
 
 
-def reading(path: Path) -> BinaryIO:
+def open_for_reading(path: Path) -> BinaryIO:
     """The opened file; one that cannot be read is the user's to mend."""
     try:
         return path.open("rb")
     except (OSError, ValueError) as error:
-        refuse(path, f"cannot be read: {_why(error)}")
+        refuse_file(path, f"cannot be read: {_why(error)}")
 
 
 @contextmanager
-def writing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+def open_for_writing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """`replacing`, where a failure to write is the user's to mend."""
     try:
-        with replacing(path, mode) as file:
+        with atomic_write(path, mode) as file:
             yield file
     except OSError as error:
-        refuse(path, f"cannot be written: {_why(error)}")
+        refuse_file(path, f"cannot be written: {_why(error)}")
 
 
 def _why(error: OSError | ValueError) -> str:
@@ -145,7 +145,7 @@ def read_roster(path: Path) -> tuple[str, ...]:
     except UnicodeDecodeError:
         raise InvalidInput(f"roster {path}: is not UTF-8 text") from None
     except OSError as error:
-        raise NoRoster(f"roster {path}: cannot be read: {error.strerror}") from None
+        raise RosterUnavailable(f"roster {path}: cannot be read: {error.strerror}") from None
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         individual = line.removesuffix("\r")

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.privacy.types import IntArray
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 
 MAX_WORDS = 8
 """Of 8 bytes, in a key; longer strings are not taken up."""
 
-_SMALLEST = 64
+_MIN_SLOTS = 64
 
 
-class Lookup:
+class ByteHashTable:
     """An open-addressing hash table in NumPy. What it finds is right; what it does not find may be known elsewhere."""
 
     def __init__(self, key: bytes) -> None:
@@ -27,32 +27,32 @@ class Lookup:
         digest = hashlib.blake2b(key=key, digest_size=8 * MAX_WORDS, person=b"byte hash table")
         self._factors = np.frombuffer(digest.digest(), dtype=np.uint64) | np.uint64(1)
         self._used = 0
-        self._empty(words=1, places=_SMALLEST)
+        self._allocate(words=1, places=_MIN_SLOTS)
 
-    def _empty(self, words: int, places: int) -> None:
+    def _allocate(self, words: int, places: int) -> None:
         self._words = words
         self._keys = np.zeros((places, words), dtype=np.uint64)
         """A string's length, its bytes, zeros; all zeros where there is none."""
         self._numbers = np.zeros(places, dtype=np.int32)
         self._ends_after = _ends_after(words)
 
-    def find(self, strings: Spans) -> IntArray:
+    def find(self, strings: ByteStrings) -> IntArray:
         """The number of each string, -1 where it is not known here."""
         keys, held = self._keys_of(strings)
-        places = self._first_places(keys)
-        there = _rows(self._keys, places)
-        same = held & _equal(there, keys)
+        places = self._home_slots(keys)
+        there = _take_rows(self._keys, places)
+        same = held & _rows_equal(there, keys)
         found: IntArray = np.where(same, self._numbers[places], np.int64(-1))
         left = np.flatnonzero(held & ~same & (there[:, 0] != 0))
         while len(left):
             places[left] = here = (places[left] + 1) % len(self._numbers)
-            there = _rows(self._keys, here)
-            same = _equal(there, _rows(keys, left))
+            there = _take_rows(self._keys, here)
+            same = _rows_equal(there, _take_rows(keys, left))
             found[left[same]] = self._numbers[here[same]]
             left = left[~same & (there[:, 0] != 0)]
         return found
 
-    def put(self, strings: Spans, numbers: IntArray) -> None:
+    def put(self, strings: ByteStrings, numbers: IntArray) -> None:
         """Take up strings that are not here yet, as far as they are short enough."""
         longest = int(strings.lengths.max(initial=0, where=strings.lengths < 8 * MAX_WORDS))
         words = max(longest // 8 + 1, self._words)
@@ -67,48 +67,48 @@ class Lookup:
     def _rebuild(self, words: int, places: int) -> None:
         taken = self._keys[:, 0] != 0
         keys, numbers = np.pad(self._keys[taken], ((0, 0), (0, words - self._words))), self._numbers[taken]
-        self._empty(words, places)
+        self._allocate(words, places)
         self._used = 0
         self._insert(keys, numbers)
 
     def _insert(self, keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.integer]) -> None:
         self._used += len(keys)
-        places = self._first_places(keys)
+        places = self._home_slots(keys)
         left = np.arange(len(keys))
         while len(left):
             here = places[left]
             free = self._keys[here, 0] == 0
             # Of several that want one place the last gets it; the others see that it is not theirs.
             self._keys[here[free]] = keys[left[free]]
-            same = _equal(_rows(self._keys, here), _rows(keys, left))
+            same = _rows_equal(_take_rows(self._keys, here), _take_rows(keys, left))
             self._numbers[here[same]] = numbers[left[same]]
             left = left[~same]
             places[left] = (places[left] + 1) % len(self._numbers)
 
-    def _keys_of(self, strings: Spans) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    def _keys_of(self, strings: ByteStrings) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
         """The key of each string, and whether it can have one here."""
         held = (strings.lengths > 0) & (strings.lengths < 8 * self._words)
         lengths = np.where(held, strings.lengths, 0)
         block = strings.blocks(8 * self._words, before=1)
         block[:, 0] = lengths
         keys: npt.NDArray[np.uint64] = block.view(np.uint64)
-        keys &= _rows(self._ends_after, lengths)
+        keys &= _take_rows(self._ends_after, lengths)
         return keys, held
 
-    def _first_places(self, keys: npt.NDArray[np.uint64]) -> IntArray:
+    def _home_slots(self, keys: npt.NDArray[np.uint64]) -> IntArray:
         """Where the search for each key begins: the leading bits of a random linear function, stirred once."""
         mixed: npt.NDArray[np.uint64] = keys @ self._factors[: self._words]
         mixed = (mixed ^ (mixed >> np.uint64(32))) * self._factors[0]
         return (mixed >> np.uint64(65 - len(self._numbers).bit_length())).astype(np.int64)
 
 
-def _rows(keys: npt.NDArray[np.uint64], at: IntArray) -> npt.NDArray[np.uint64]:
+def _take_rows(keys: npt.NDArray[np.uint64], at: IntArray) -> npt.NDArray[np.uint64]:
     """As `keys[at]`, which is slow on short rows."""
     whole = keys.view(f"V{keys.itemsize * keys.shape[1]}").ravel()
     return whole[at].view(np.uint64).reshape(-1, keys.shape[1])
 
 
-def _equal(some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def _rows_equal(some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Row by row; as `all(axis=1)`, which is slow on short rows."""
     same: npt.NDArray[np.bool_] = some[:, 0] == others[:, 0]
     for word in range(1, some.shape[1]):

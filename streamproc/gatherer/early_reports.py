@@ -18,7 +18,7 @@ from streamproc.privacy.types import IntArray
 _EARLY = np.dtype([("period", np.uint16), ("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
 
 
-class Reports(NamedTuple):
+class ReportArrays(NamedTuple):
     """Reports of any periods, an entry of each array for each."""
 
     rows: IntArray
@@ -26,9 +26,9 @@ class Reports(NamedTuple):
     symbols: Symbols
     offsets: IntArray
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Reports:
+    def where(self, chosen: npt.NDArray[np.bool_]) -> ReportArrays:
         """Those that are chosen."""
-        return Reports(self.rows[chosen], self.periods[chosen], self.symbols[chosen], self.offsets[chosen])
+        return ReportArrays(self.rows[chosen], self.periods[chosen], self.symbols[chosen], self.offsets[chosen])
 
 
 class EarlyReports:
@@ -45,7 +45,7 @@ class EarlyReports:
     def _kept(self) -> npt.NDArray[np.void]:
         return self._room[: self._used]
 
-    def append(self, reports: Reports) -> None:
+    def append(self, reports: ReportArrays) -> None:
         """Reports that come after those that are here."""
         start, self._used = self._used, self._used + len(reports.rows)
         if self._used > len(self._room):
@@ -55,7 +55,7 @@ class EarlyReports:
         new = self._room[start : self._used]
         new["row"], new["period"], new["symbol"], new["offset"] = reports
 
-    def learn(self, closed: int, end: int, ahead: int) -> tuple[IntArray, Reports]:
+    def add_cut(self, closed: int, end: int, ahead: int) -> tuple[IntArray, ReportArrays]:
         """The cut of period `closed` is known to lie at `end`; those before it are known already.
 
         Answers with the offsets of reports that are too early, and with reports that turn out not to be. The others wait on.
@@ -64,20 +64,20 @@ class EarlyReports:
         in_time = ~below & (self._kept["period"] <= closed + ahead)
         early = self._kept["offset"][below]
         found = self._kept[in_time]
-        self._retain(~below & ~in_time)
-        return early, Reports(
+        self._keep_only(~below & ~in_time)
+        return early, ReportArrays(
             found["row"].astype(np.int64), found["period"].astype(np.int64), found["symbol"].copy(), found["offset"].copy()
         )
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Only the members' reports, their rows closing ranks; the offsets of the others'."""
         stays = members[self._kept["row"]]
         strangers: IntArray = self._kept["offset"][~stays]
-        self._retain(stays)
+        self._keep_only(stays)
         self._room["row"] = (np.cumsum(members) - 1)[self._room["row"]]
         return strangers
 
-    def _retain(self, stays: npt.NDArray[np.bool_]) -> None:
+    def _keep_only(self, stays: npt.NDArray[np.bool_]) -> None:
         self._room = self._kept[stays]
         self._used = len(self._room)
 

@@ -15,22 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import Malformed
-from streamproc.gatherer.early_reports import EarlyReports, Reports
-from streamproc.gatherer.member_index import HASH, People
+from streamproc.gatherer.early_reports import EarlyReports, ReportArrays
+from streamproc.gatherer.member_index import HASH, MemberIndex
 from streamproc.gatherer.open_periods import OpenPeriods
 from streamproc.gatherer.reject_collector import RejectCollector
-from streamproc.gatherer.report_buffer import NOTHING, FirstReports, Symbols
-from streamproc.gatherer.report_codes import Claims
+from streamproc.gatherer.report_buffer import NO_SYMBOL, KeepFirst, Symbols
+from streamproc.gatherer.report_codes import ReportCodes
 from streamproc.log.port import Record
 from streamproc.privacy.types import IntArray, Period
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.control import Cut
 from streamproc.protocol.partitioner import home_partition
 from streamproc.protocol.rejects import Reason, Reject
 from streamproc.protocol.report_fast_path import split_reports
 from streamproc.protocol.reports import ReportBatch, decode_any
 from streamproc.protocol.tallies import Tally
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.study import Study
 
 UNKNOWN_SIZE = 10_000_000
@@ -46,14 +46,14 @@ does not depend on how far anybody has read.
 _OFFSET = attrgetter("offset")
 
 
-class Gathering:
+class GathererLogic:
     """The state of one partition. Its owner feeds it in the order of the log."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, place: PartitionContext) -> None:
+        self._context = place
         self._study = place.study
         size = place.study.population.size
-        self._people = People(place.key, UNKNOWN_SIZE if size is None else 2 * size)
+        self._people = MemberIndex(place.key, UNKNOWN_SIZE if size is None else 2 * size)
         self._period = Period(0)
         self._cuts: dict[int, int] = {}
         self._last_cut = 0
@@ -61,13 +61,13 @@ class Gathering:
         self._open = OpenPeriods(place.study.population.duplicates)
         self._joined = _nobody()
         """Without a roster: who reported in period 1, whatever the symbol."""
-        self._cohort: Cohort | None = None
+        self._cohort: TallyState | None = None
         self._last = np.empty(0, dtype=np.uint8)
         self._ahead = place.study.population.ahead
         self._early = EarlyReports()
         self._rejects = RejectCollector(place.partition)
         self._symbol = place.study.symbol_index
-        self._claims = Claims(place.study, place.key)
+        self._codes = ReportCodes(place.study, place.key)
         if place.roster is not None:
             self._people.admit_all(individual for individual in place.roster if place.is_home(individual))
             self._enrol()
@@ -92,45 +92,45 @@ class Gathering:
         """Whether it must not read on before it learns of another cut."""
         return self._open.undecided + len(self._early) > MAX_UNDECIDED
 
-    def learn(self, cut: Cut) -> None:
+    def add_cut(self, cut: Cut) -> None:
         """Take note of a valid cut; cuts come in the order of their periods."""
-        self._last_cut = self._cuts[cut.period] = cut.ends[self._place.partition]
-        self._rejects.reject(self._open.decide(self._surely_ends, self._fixed_people), Reason.DUPLICATE)
+        self._last_cut = self._cuts[cut.period] = cut.ends[self._context.partition]
+        self._rejects.reject(self._open.decide(self._min_cut, self._fixed_people), Reason.DUPLICATE)
         if self._ahead is not None and len(self._early):
-            too_early, others = self._early.learn(cut.period, self._last_cut, self._ahead)
+            too_early, others = self._early.add_cut(cut.period, self._last_cut, self._ahead)
             self._rejects.reject(too_early, Reason.TOO_EARLY)
-            self._file(others)
+            self._buffer(others)
 
-    def next_cut(self) -> int | None:
+    def next_cut_offset(self) -> int | None:
         """The offset at which the next period to settle ends, if that is known."""
         return self._cuts.get(self._period + 1)
 
-    def take_rejects(self) -> list[Reject]:
+    def drain_rejects(self) -> list[Reject]:
         """The rejects since the last call, in the order of the log: at most one for each record, whenever it was read."""
         return self._rejects.drain()
 
-    def take_counts(self) -> dict[Reason, int]:
+    def drain_reject_counts(self) -> dict[Reason, int]:
         """How many reports were rejected for each reason since the last call, also where the reject is not final yet."""
-        return self._rejects.take_counts()
+        return self._rejects.drain_counts()
 
     def ingest(self, records: Sequence[Record]) -> None:
         """Take in records in the order of the log."""
         # Nearly every record is a report of somebody known, with a symbol of the alphabet, of this period or the next: those
         # are recognised all together, and only the others are decoded one by one.
-        self._claims.expect(self._period + 1, self._period + 2)
-        ids, tails = split_reports(Spans.of([record.value or b"" for record in records]))
-        rows, claims = self._people.rows(ids), self._claims.numbers(tails)
+        self._codes.prepare_periods(self._period + 1, self._period + 2)
+        ids, tails = split_reports(ByteStrings.of([record.value or b"" for record in records]))
+        rows, claims = self._people.rows(ids), self._codes.lookup(tails)
         offsets = np.fromiter(map(_OFFSET, records), dtype=np.int64, count=len(records))
         done = 0
         for place in np.flatnonzero((rows < 0) | (claims < 0)).tolist():
             report = self._decode(records[place])
             if isinstance(report, ReportBatch):
-                self._file_claims(rows[done:place], claims[done:place], offsets[done:place])
+                self._buffer_codes(rows[done:place], claims[done:place], offsets[done:place])
                 self._ingest_batch(report, records[place].offset)
                 done = place + 1
             else:
                 rows[place], claims[place] = report or (-1, -1)
-        self._file_claims(rows[done:], claims[done:], offsets[done:])
+        self._buffer_codes(rows[done:], claims[done:], offsets[done:])
 
     def _decode(self, record: Record) -> tuple[int, int] | ReportBatch | None:
         """A record that the inner loop does not know: a row and a claim, a batch, or None after a reject."""
@@ -150,26 +150,26 @@ class Gathering:
         if not 1 <= period <= self._study.horizon:
             self._rejects.reject_one(record.offset, Reason.PERIOD_OUT_OF_RANGE)
             return None
-        return row, self._claims.number(period, symbol)
+        return row, self._codes.encode(period, symbol)
 
-    def _file_claims(self, rows: IntArray, claims: IntArray, offsets: IntArray) -> None:
+    def _buffer_codes(self, rows: IntArray, claims: IntArray, offsets: IntArray) -> None:
         here = rows >= 0
         if here.any():
-            periods, symbols = self._claims.look_up(claims[here])
-            self._file(Reports(rows[here], periods, symbols, offsets[here]))
+            periods, symbols = self._codes.decode(claims[here])
+            self._buffer(ReportArrays(rows[here], periods, symbols, offsets[here]))
 
-    def settle(self, position: int) -> list[Tally]:
+    def close_periods(self, position: int) -> list[Tally]:
         """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
         tallies = []
-        while (cut := self.next_cut()) is not None and cut <= position:
-            tallies.append(self._settle_next(cut))
+        while (cut := self.next_cut_offset()) is not None and cut <= position:
+            tallies.append(self._close_next(cut))
         return tallies
 
     def _ingest_batch(self, batch: ReportBatch, offset: int) -> None:
         if len(batch.ids) > 1:
-            self._rejects.expect(offset, len(batch.ids))
+            self._rejects.expect_batch(offset, len(batch.ids))
         known = self._people.known
-        rows = self._people.rows(batch.id_spans)
+        rows = self._people.rows(batch.encoded_ids)
         for place in np.flatnonzero(rows < 0).tolist():
             individual = batch.ids[place]
             row = known.get(individual)
@@ -177,9 +177,9 @@ class Gathering:
                 row = self._row_of(individual, int(batch.periods[place]), offset)
             rows[place] = -1 if row is None else row
         here = rows >= 0
-        symbols = np.where(batch.symbols < self._study.q, batch.symbols, NOTHING)
+        symbols = np.where(batch.symbols < self._study.q, batch.symbols, NO_SYMBOL)
         periods, offsets = batch.periods[here].astype(np.int64), np.full(np.count_nonzero(here), offset)
-        self._file(Reports(rows[here], periods, symbols[here], offsets))
+        self._buffer(ReportArrays(rows[here], periods, symbols[here], offsets))
 
     def _row_of(self, individual: str, period: int, offset: int) -> int | None:
         """The row of an id not seen since the start, admitting it where that is still open; else a reject and None."""
@@ -188,7 +188,7 @@ class Gathering:
             return row
         if not 1 <= period <= self._study.horizon:
             self._rejects.reject_one(offset, Reason.PERIOD_OUT_OF_RANGE)
-        elif not self._place.is_home(individual):
+        elif not self._context.is_home(individual):
             self._rejects.reject_one(offset, Reason.FOREIGN_PARTITION)
         elif period != 1 or self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
             # Only a report for period 1 admits an id: ids that take part in no period 1 must not use up the capacity.
@@ -197,7 +197,7 @@ class Gathering:
             self._rejects.reject_one(offset, Reason.NOT_ADMITTED)
         return row
 
-    def _file(self, reports: Reports) -> None:
+    def _buffer(self, reports: ReportArrays) -> None:
         """Sort reports by the period they claim."""
         if self._ahead is not None:
             reports = self._in_time(reports, self._ahead)
@@ -206,16 +206,16 @@ class Gathering:
         if not len(rows):
             return
         if (first := int(periods[0])) == periods.min() == periods.max():
-            self._file_period(first, rows, symbols, offsets)
+            self._buffer_period(first, rows, symbols, offsets)
             return
         # One sort: the work does not grow with the product of the reports and the periods that they claim.
         order = np.argsort(periods, kind="stable")
         starts = np.flatnonzero(np.diff(periods[order], prepend=-1)).tolist()
         for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
             here = order[start:end]
-            self._file_period(int(periods[here[0]]), rows[here], symbols[here], offsets[here])
+            self._buffer_period(int(periods[here[0]]), rows[here], symbols[here], offsets[here])
 
-    def _of_open_periods(self, reports: Reports) -> Reports:
+    def _of_open_periods(self, reports: ReportArrays) -> ReportArrays:
         """Those that claim a period of the study that is not settled; the others are rejected."""
         outside = (reports.periods < 1) | (reports.periods > self._study.horizon)
         late = ~outside & (reports.periods <= self._period)
@@ -224,7 +224,7 @@ class Gathering:
         closed = outside | late
         return reports.where(~closed) if closed.any() else reports
 
-    def _in_time(self, reports: Reports, ahead: int) -> Reports:
+    def _in_time(self, reports: ReportArrays, ahead: int) -> ReportArrays:
         """Those that are not too early; of the others some are, and the rest waits for a cut beyond it."""
         # Whatever is read now lies beyond the cuts of the periods that are settled.
         cuts = np.array([self._cuts[period] for period in sorted(self._cuts)], dtype=np.int64)
@@ -237,14 +237,14 @@ class Gathering:
         self._early.append(reports.where(early & ~final))
         return reports.where(~early)
 
-    def _file_period(self, period: int, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
+    def _buffer_period(self, period: int, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
         cut = self._cuts.get(period)
         if cut is not None and (late := offsets >= cut).any():
             self._rejects.reject(offsets[late], Reason.LATE)
             rows, symbols, offsets = rows[~late], symbols[~late], offsets[~late]
         if period == 1 and self._cohort is None:
             self._joined.add(rows, np.zeros_like(symbols), offsets)
-        if (wrong := symbols == NOTHING).any():
+        if (wrong := symbols == NO_SYMBOL).any():
             self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)
             rows, symbols, offsets = rows[~wrong], symbols[~wrong], offsets[~wrong]
         repeated = self._open.add(
@@ -252,46 +252,46 @@ class Gathering:
             rows,
             symbols,
             offsets,
-            self._surely_ends(period),
+            self._min_cut(period),
             people=self._fixed_people,
             is_next=period == self._period + 1,
         )
         self._rejects.reject(repeated, Reason.DUPLICATE)
 
-    def _surely_ends(self, period: int) -> int:
+    def _min_cut(self, period: int) -> int:
         """An offset which the cut of this open period is not below."""
         return self._cuts.get(period, self._last_cut)
 
-    def _settle_next(self, cut: int) -> Tally:
+    def _close_next(self, cut: int) -> Tally:
         period = Period(self._period + 1)
         if self._cohort is None:
             self._decide_members(cut)
             self._enrol()
         assert self._cohort is not None
-        settled = self._open.settle(period, cut, len(self._people))
+        settled = self._open.close(period, cut, len(self._people))
         self._rejects.reject(settled.late, Reason.LATE)
         self._rejects.reject(settled.repeated, Reason.DUPLICATE)
         self._rejects.count(settled.counted)
         fill = self._study.population.missing.fill
         instead = self._last if fill is None else np.uint8(self._symbol[fill])
-        self._last = np.where(settled.symbols == NOTHING, instead, settled.symbols)
+        self._last = np.where(settled.symbols == NO_SYMBOL, instead, settled.symbols)
         self._cohort, counts = self._cohort.fold(self._last)
         self._period = period
         del self._cuts[period]
-        return Tally(self._place.partition, period, len(self._people), counts)
+        return Tally(self._context.partition, period, len(self._people), counts)
 
     def _decide_members(self, cut: int) -> None:
         """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
-        members = self._joined.settle(cut, len(self._people)).symbols != NOTHING
-        self._people.keep(members)
-        self._rejects.reject(self._open.keep(members), Reason.UNKNOWN_PERSON)
+        members = self._joined.close(cut, len(self._people)).symbols != NO_SYMBOL
+        self._people.retain(members)
+        self._rejects.reject(self._open.retain(members), Reason.UNKNOWN_PERSON)
         self._rejects.reject(self._open.fix_rows(len(self._people)), Reason.DUPLICATE)
-        self._rejects.reject(self._early.keep(members), Reason.UNKNOWN_PERSON)
+        self._rejects.reject(self._early.retain(members), Reason.UNKNOWN_PERSON)
         self._joined = _nobody()
 
     def _enrol(self) -> None:
         """The members are known: from now on there is a cohort."""
-        self._cohort = Cohort.of(self._study, len(self._people))
+        self._cohort = TallyState.of(self._study, len(self._people))
         self._last = np.full(len(self._people), self._symbol[self._study.population.initial], dtype=np.uint8)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -309,7 +309,7 @@ class Gathering:
         return state | self._open.arrays() | self._early.arrays() | self._rejects.arrays()
 
     @classmethod
-    def restored(cls, place: Place, state: Mapping[str, npt.NDArray[np.generic]]) -> Gathering:
+    def restored(cls, place: PartitionContext, state: Mapping[str, npt.NDArray[np.generic]]) -> GathererLogic:
         """The gatherer whose `arrays` these are; it must still be told the cuts of the periods not settled."""
         gathering = cls(place)
         gathering._period = Period(int(state["period"][0]))
@@ -317,23 +317,23 @@ class Gathering:
         gathering._last = np.array(state["last"], dtype=np.uint8)
         if "windows" in state:
             weights = {r.name: state[f"weights/{r.name}"] for r in place.study.releases if r.kind == "cumulative"}
-            gathering._cohort = Cohort(place.study, gathering._period, state["windows"], weights)  # type: ignore[arg-type]
+            gathering._cohort = TallyState(place.study, gathering._period, state["windows"], weights)  # type: ignore[arg-type]
         else:
             gathering._cohort = None
-            gathering._joined = FirstReports(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
+            gathering._joined = KeepFirst(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
         gathering._early = EarlyReports.restored(state)
         gathering._rejects.restore(state)
         gathering._open = OpenPeriods.restored(place.study.population.duplicates, state, gathering._period + 1)
         return gathering
 
 
-def _nobody() -> FirstReports:
+def _nobody() -> KeepFirst:
     """A slot for each person, all empty."""
-    return FirstReports(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+    return KeepFirst(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
-class Place:
+class PartitionContext:
     """Which part of which study a gatherer works on."""
 
     study: Study

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.gatherer.byte_hash_table import Lookup
+from streamproc.gatherer.byte_hash_table import ByteHashTable
 from streamproc.privacy.types import IntArray
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 
 Hashes: TypeAlias = npt.NDArray[np.void]
 """A 16-byte keyed hash per row."""
@@ -19,7 +19,7 @@ Hashes: TypeAlias = npt.NDArray[np.void]
 HASH = np.dtype("V16")
 
 
-class People:
+class MemberIndex:
     """The index from an id to its row. An id is hashed once; afterwards it is known by itself, in memory only."""
 
     def __init__(self, key: bytes, capacity: int) -> None:
@@ -30,7 +30,7 @@ class People:
         """Rows read from disk whose id has not been seen since."""
         self.known: dict[str, int] = {}
         """Rows whose id has been seen."""
-        self._quick = Lookup(self._key)
+        self._quick = ByteHashTable(self._key)
         """The same for many ids at once, but for those in `_fresh`, which are on their way there, and for long ones."""
         self._fresh: dict[str, int] = {}
 
@@ -51,10 +51,10 @@ class People:
             self._remember(individual, row)
         return row
 
-    def rows(self, ids: Spans) -> IntArray:
+    def rows(self, ids: ByteStrings) -> IntArray:
         """The rows of many ids in UTF-8; -1 for those that `known` or `find` may still know."""
         if self._fresh:
-            self._quick.put(Spans.of_text(list(self._fresh)), np.array(list(self._fresh.values())))
+            self._quick.put(ByteStrings.of_text(list(self._fresh)), np.array(list(self._fresh.values())))
             self._fresh = {}
         return self._quick.find(ids)
 
@@ -74,7 +74,7 @@ class People:
                 self._remember(individual, len(self))
                 self._hashes += self._hash(individual)
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> None:
+    def retain(self, members: npt.NDArray[np.bool_]) -> None:
         """Forget everybody who is not a member, and renumber the rows of the others."""
         if members.all():
             return
@@ -82,14 +82,14 @@ class People:
         kept = members.tolist()
         self._hashes = bytearray(self.hashes[members].tobytes())
         self.known = {individual: rows[row] for individual, row in self.known.items() if kept[row]}
-        self._quick, self._fresh = Lookup(self._key), dict(self.known)
+        self._quick, self._fresh = ByteHashTable(self._key), dict(self.known)
         self._returning = {hashed: rows[row] for hashed, row in self._returning.items() if kept[row]}
 
     def restore(self, hashes: Hashes) -> None:
         """Take up the rows of a checkpoint; ids are recognised by their hash as they turn up."""
         self._hashes = bytearray(hashes.tobytes())
         self._returning = {hashed.tobytes(): row for row, hashed in enumerate(hashes)}
-        self.known, self._quick, self._fresh = {}, Lookup(self._key), {}
+        self.known, self._quick, self._fresh = {}, ByteHashTable(self._key), {}
 
     def _remember(self, individual: str, row: int) -> None:
         self.known[individual] = self._fresh[individual] = row

@@ -17,7 +17,15 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.gatherer.report_buffer import NOTHING, SLOT_BYTES, FirstReports, LastReports, OpenReports, Settled, Symbols
+from streamproc.gatherer.report_buffer import (
+    NO_SYMBOL,
+    SLOT_BYTES,
+    ClosedReports,
+    KeepFirst,
+    KeepLast,
+    PeriodReports,
+    Symbols,
+)
 from streamproc.privacy.types import IntArray
 from streamproc.study.study import Duplicates
 
@@ -39,7 +47,7 @@ class OpenPeriods:
 
     def __init__(self, rule: Duplicates) -> None:
         self._rule = rule
-        self._reports: dict[int, OpenReports] = {}
+        self._reports: dict[int, PeriodReports] = {}
 
     @property
     def undecided(self) -> int:
@@ -52,7 +60,7 @@ class OpenPeriods:
         rows: IntArray,
         symbols: Symbols,
         offsets: IntArray,
-        sure: int,
+        min_cut: int,
         *,
         people: int | None,
         is_next: bool,
@@ -63,29 +71,29 @@ class OpenPeriods:
         reports that cannot count any more.
         """
         reports = self._of(period)
-        repeated = reports.add(rows, symbols, offsets, sure)
+        repeated = reports.add(rows, symbols, offsets, min_cut)
         if is_next or _is_smaller_dense(reports, people):
             repeated = np.concatenate([repeated, reports.make_dense()])
         return repeated
 
-    def decide(self, sure: Callable[[int], int], people: int | None) -> IntArray:
+    def decide(self, min_cut: Callable[[int], int], people: int | None) -> IntArray:
         """Each period ends at offset `sure(period)` or later: the offsets of reports that cannot count any more."""
         named = [np.empty(0, dtype=np.int64)]
         for period, reports in self._reports.items() if self._rule == "last" else ():
-            named.append(reports.decide(sure(period)))
+            named.append(reports.decide(min_cut(period)))
             if _is_smaller_dense(reports, people):
                 named.append(reports.make_dense())
         return np.concatenate(named)
 
-    def settle(self, period: int, cut: int, people: int) -> Settled:
+    def close(self, period: int, cut: int, people: int) -> ClosedReports:
         """Each of `people` rows' symbol in this period, from the reports below `cut`; the period is here no longer."""
-        settled = self._of(period).settle(cut, people)
+        settled = self._of(period).close(cut, people)
         del self._reports[period]
         return settled
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
-        named = [reports.keep(members) for reports in self._reports.values()]
+        named = [reports.retain(members) for reports in self._reports.values()]
         return np.concatenate([np.empty(0, dtype=np.int64), *named])
 
     def fix_rows(self, people: int) -> IntArray:
@@ -93,14 +101,14 @@ class OpenPeriods:
         named = [reports.make_dense() for reports in self._reports.values() if _is_smaller_dense(reports, people)]
         return np.concatenate([np.empty(0, dtype=np.int64), *named])
 
-    def _of(self, period: int) -> OpenReports:
+    def _of(self, period: int) -> PeriodReports:
         if period not in self._reports:
             self._reports[period] = self._new({})
         return self._reports[period]
 
-    def _new(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> OpenReports:
+    def _new(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> PeriodReports:
         # The arrays of a checkpoint are what `arrays` gave.
-        return FirstReports(**arrays) if self._rule == "first" else LastReports(**arrays)  # type: ignore[arg-type]
+        return KeepFirst(**arrays) if self._rule == "first" else KeepLast(**arrays)  # type: ignore[arg-type]
 
     def arrays(self) -> Arrays:
         """Everything, for a checkpoint. The number of arrays does not depend on the number of periods."""
@@ -134,7 +142,7 @@ class OpenPeriods:
         return self
 
 
-def _is_smaller_dense(reports: OpenReports, people: int | None) -> bool:
+def _is_smaller_dense(reports: PeriodReports, people: int | None) -> bool:
     return people is not None and reports.sparse_bytes > SLOT_BYTES * people
 
 
@@ -157,7 +165,7 @@ def _without(state: Mapping[str, npt.NDArray[np.generic]], prefix: str) -> Array
 def _thinned(arrays: Arrays) -> Arrays:
     """The arrays of a period with slots; sparsely, if few of the slots hold a report."""
     symbols, offsets = arrays["symbols"], arrays["offsets"]
-    rows = np.flatnonzero(symbols != NOTHING)
+    rows = np.flatnonzero(symbols != NO_SYMBOL)
     if 8 * len(rows) > len(symbols):
         return arrays
     rows = rows[np.argsort(offsets[rows], kind="stable")]

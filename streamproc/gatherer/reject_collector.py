@@ -46,7 +46,7 @@ class RejectCollector:
         self._used = 0
         self._counts = BatchCounts()
 
-    def expect(self, offset: int, reports: int) -> None:
+    def expect_batch(self, offset: int, reports: int) -> None:
         """A batch of so many reports comes next in the log."""
         if self._used == len(self._offsets):
             room = self._used // 4 + 16
@@ -80,7 +80,7 @@ class RejectCollector:
         if self._used:
             self._decide(offsets)
 
-    def take_counts(self) -> dict[Reason, int]:
+    def drain_counts(self) -> dict[Reason, int]:
         """How many reports were rejected since the last call, whether or not the reject of their record is final."""
         counts, self._decided = dict(self._decided), Counter()
         return counts
@@ -167,13 +167,13 @@ class BatchCounts:
     def add(self, batches: IntArray, numbers: IntArray, reason: Reason) -> None:
         """So many reports of each of these batches are rejected."""
         self._new.append(((batches << _BITS) | _PLACE[reason], numbers))
-        if len(self._new) >= _AT_ONCE:
+        if len(self._new) >= _MERGE_EVERY:
             self._merge()
 
     def add_one(self, batch: int, reason: Reason) -> None:
         """A report of this batch is rejected."""
         self._new_ones[(batch << _BITS) | _PLACE[reason]] += 1
-        if len(self._new_ones) >= _AT_ONCE:
+        if len(self._new_ones) >= _MERGE_EVERY:
             self._merge()
 
     def take(self, final: npt.NDArray[np.bool_]) -> dict[int, dict[Reason, int]]:
@@ -226,5 +226,5 @@ class BatchCounts:
         self._numbers = np.insert(self._numbers, at[~known], numbers[~known])
 
 
-_AT_ONCE = 1_000
+_MERGE_EVERY = 1_000
 """Additions that `BatchCounts` collects before it merges them: a merge copies everything."""

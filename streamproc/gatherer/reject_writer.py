@@ -42,7 +42,7 @@ class RejectWriter:
     ) -> RejectWriter:
         """A writer that knows what the topic holds from `position` on; of a topic that does not reach it, everything."""
         start = await log.start_offset(topic, 0)
-        first = position if start <= position <= await log.end_offset(topic, 0) else start
+        first = position if start <= position <= await log.high_watermark(topic, 0) else start
         self = cls(log, topic, partition, await log.reader(topic, 0, first), offload)
         await self.catch_up()
         return self
@@ -54,7 +54,7 @@ class RejectWriter:
 
     async def catch_up(self) -> None:
         """Read what has come to the topic."""
-        end = await self._log.stable_offset(self._topic, 0)
+        end = await self._log.last_stable_offset(self._topic, 0)
         try:
             while self._reader.position < end:
                 records = await self._reader.read()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamproc.privacy.types import IntArray
 
 
-class Settled(NamedTuple):
+class ClosedReports(NamedTuple):
     """What became of a period's reports at its cut."""
 
     symbols: Symbols
@@ -28,7 +28,7 @@ class Settled(NamedTuple):
     """Offsets of the reports that count."""
 
 
-class OpenReports(Protocol):
+class PeriodReports(Protocol):
     """The reports of one period that has not been settled. Rows are those of `People`.
 
     Whatever is not counted is named once: by `add`, by `decide`, by `keep`, by `make_dense`, or in the end by `settle`.
@@ -48,22 +48,22 @@ class OpenReports(Protocol):
         """Give each row a slot unless it has one; return the offsets of reports that cannot count any more."""
         ...
 
-    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int) -> IntArray:
+    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, min_cut: int) -> IntArray:
         """Reports in the order of the log; a row may occur several times. The period ends at offset `sure` or later.
 
         Returns the offsets of reports that cannot count any more, because another one does.
         """
         ...
 
-    def decide(self, sure: int) -> IntArray:
+    def decide(self, min_cut: int) -> IntArray:
         """The period ends at offset `sure` or later: return the offsets of reports that cannot count any more."""
         ...
 
-    def settle(self, cut: int, people: int) -> Settled:
+    def close(self, cut: int, people: int) -> ClosedReports:
         """Each of `people` rows' symbol by the rule, from the reports below `cut`."""
         ...
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
         ...
 
@@ -72,7 +72,7 @@ class OpenReports(Protocol):
         ...
 
 
-class FirstReports:
+class KeepFirst:
     """The rule `first`: a person's earliest report is enough, since if it lies beyond the cut so do all others."""
 
     undecided = 0
@@ -93,32 +93,32 @@ class FirstReports:
         self._first, repeated = _dense(self._first, latest=False)
         return repeated
 
-    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int = 0) -> IntArray:
+    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, min_cut: int = 0) -> IntArray:
         """Of a row's reports the earliest stays."""
         return self._first.put(rows, symbols, offsets, latest=False)
 
-    def decide(self, sure: int) -> IntArray:
+    def decide(self, min_cut: int) -> IntArray:
         """Nothing: whether a report can count does not depend on the cut."""
         return np.empty(0, dtype=np.int64)
 
-    def settle(self, cut: int, people: int) -> Settled:
+    def close(self, cut: int, people: int) -> ClosedReports:
         """The earliest report, if it lies below the cut."""
         dense, repeated = _dense(self._first, latest=False)
         dense.grow(people)
         symbols, offsets = dense.symbols[:people], dense.offsets[:people]
-        late = np.sort(offsets[(offsets >= cut) & (offsets != BEYOND)])
-        return Settled(np.where(offsets < cut, symbols, NOTHING), late, repeated, offsets[offsets < cut])
+        late = np.sort(offsets[(offsets >= cut) & (offsets != NO_OFFSET)])
+        return ClosedReports(np.where(offsets < cut, symbols, NO_SYMBOL), late, repeated, offsets[offsets < cut])
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop strangers' reports."""
-        return np.sort(self._first.keep(members))
+        return np.sort(self._first.retain(members))
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """By row, or sparsely."""
         return _arrays(self._first)
 
 
-class LastReports:
+class KeepLast:
     """The rule `last`: a person's latest report below the cut.
 
     Below an offset that surely belongs to the period the latest is enough; beyond it every report is kept, since the latest
@@ -136,7 +136,7 @@ class LastReports:
     ) -> None:
         """What `arrays` gave; decided ones by row if `rows` is None."""
         self._last = _kept_from(symbols, offsets, rows)
-        self._open = InOrder()
+        self._open = ReportQueue()
         if open_rows is not None and open_symbols is not None and open_offsets is not None:
             self._open.append(open_rows, open_symbols, open_offsets)
 
@@ -155,30 +155,30 @@ class LastReports:
         self._last, repeated = _dense(self._last, latest=True)
         return repeated
 
-    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, sure: int) -> IntArray:
+    def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, min_cut: int) -> IntArray:
         """All stay of which it is not sure that they are superseded."""
         self._open.append(rows, symbols, offsets)
-        return self.decide(sure)
+        return self.decide(min_cut)
 
-    def decide(self, sure: int) -> IntArray:
+    def decide(self, min_cut: int) -> IntArray:
         """Of what lies below `sure`, only each row's latest stays."""
-        below = self._open.take_below(sure)
+        below = self._open.take_below(min_cut)
         if not len(below):
             return np.empty(0, dtype=np.int64)
         return self._last.put(below.rows, below.symbols, below.offsets, latest=True)
 
-    def settle(self, cut: int, people: int) -> Settled:
+    def close(self, cut: int, people: int) -> ClosedReports:
         """The latest report below the cut."""
         superseded = self.decide(cut)
         dense, repeated = _dense(self._last, latest=True)
         dense.grow(people)
         counted = dense.offsets[:people]
         named = np.concatenate([superseded, repeated])
-        return Settled(dense.symbols[:people].copy(), self._open.offsets.copy(), named, counted[counted != BEYOND])
+        return ClosedReports(dense.symbols[:people].copy(), self._open.offsets.copy(), named, counted[counted != NO_OFFSET])
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop strangers' reports."""
-        return np.sort(np.concatenate([self._last.keep(members), self._open.keep(members)]))
+        return np.sort(np.concatenate([self._last.retain(members), self._open.retain(members)]))
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """By row or sparsely what is decided, in the order of the log what is not."""
@@ -189,26 +189,28 @@ class LastReports:
         }
 
 
-def _kept_from(symbols: Symbols | None, offsets: IntArray | None, rows: IntArray | None) -> ByRow | SparseByRow:
+def _kept_from(
+    symbols: Symbols | None, offsets: IntArray | None, rows: IntArray | None
+) -> ReportPerRow | SparseReportPerRow:
     if rows is None and symbols is not None:
-        return ByRow(symbols, offsets)
-    sparse = SparseByRow()
+        return ReportPerRow(symbols, offsets)
+    sparse = SparseReportPerRow()
     if rows is not None and symbols is not None and offsets is not None:
         sparse.reports.append(rows, symbols, offsets)
     return sparse
 
 
-def _sparse_bytes(kept: ByRow | SparseByRow) -> int:
-    return kept.reports.nbytes if isinstance(kept, SparseByRow) else 0
+def _sparse_bytes(kept: ReportPerRow | SparseReportPerRow) -> int:
+    return kept.reports.nbytes if isinstance(kept, SparseReportPerRow) else 0
 
 
-def _dense(kept: ByRow | SparseByRow, *, latest: bool) -> tuple[ByRow, IntArray]:
+def _dense(kept: ReportPerRow | SparseReportPerRow, *, latest: bool) -> tuple[ReportPerRow, IntArray]:
     """The same reports with a slot for each row, and the offsets of repeats that were not named before."""
-    return kept.make_dense(latest=latest) if isinstance(kept, SparseByRow) else (kept, np.empty(0, dtype=np.int64))
+    return kept.make_dense(latest=latest) if isinstance(kept, SparseReportPerRow) else (kept, np.empty(0, dtype=np.int64))
 
 
-def _arrays(kept: ByRow | SparseByRow) -> dict[str, npt.NDArray[np.generic]]:
-    if isinstance(kept, ByRow):
+def _arrays(kept: ReportPerRow | SparseReportPerRow) -> dict[str, npt.NDArray[np.generic]]:
+    if isinstance(kept, ReportPerRow):
         return {"symbols": kept.symbols, "offsets": kept.offsets}
     return {"rows": kept.reports.rows, "symbols": kept.reports.symbols, "offsets": kept.reports.offsets}
 
@@ -216,9 +218,9 @@ def _arrays(kept: ByRow | SparseByRow) -> dict[str, npt.NDArray[np.generic]]:
 Symbols: TypeAlias = npt.NDArray[np.uint8]
 """Alphabet indices, `NOTHING` where there is no report."""
 
-NOTHING = np.uint8(255)
+NO_SYMBOL = np.uint8(255)
 
-BEYOND = np.iinfo(np.int64).max
+NO_OFFSET = np.iinfo(np.int64).max
 """In place of an offset where there is no report: no cut reaches it."""
 
 _REPORT = np.dtype([("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
@@ -226,11 +228,11 @@ _REPORT = np.dtype([("row", np.uint32), ("symbol", np.uint8), ("offset", np.int6
 SLOT_BYTES = 9
 """What `ByRow` takes for each row, whether it has a report or not."""
 
-_FEW = 64
+_MIN_REPEATS = 64
 """Repeats that `SparseByRow` may hold besides as many as there are rows with a report."""
 
 
-class ByRow:
+class ReportPerRow:
     """At most one report for each row; it grows as rows turn up."""
 
     def __init__(self, symbols: Symbols | None = None, offsets: IntArray | None = None) -> None:
@@ -242,7 +244,7 @@ class ByRow:
         self.grow(int(rows.max(initial=-1)) + 1)
         taken = offsets[:0]
         if not latest:
-            fresh = self.symbols[rows] == NOTHING
+            fresh = self.symbols[rows] == NO_SYMBOL
             taken = offsets[~fresh]
             rows, symbols, offsets = rows[fresh], symbols[fresh], offsets[fresh]
         before = self.offsets[rows]
@@ -251,28 +253,28 @@ class ByRow:
         turned = slice(None, None, 1 if latest else -1)
         self.offsets[rows[turned]] = order[turned]
         wins = self.offsets[rows] == order
-        repeated: IntArray = np.concatenate([taken, before[wins & (before != BEYOND)], offsets[~wins]])
+        repeated: IntArray = np.concatenate([taken, before[wins & (before != NO_OFFSET)], offsets[~wins]])
         self.symbols[rows[wins]] = symbols[wins]
         self.offsets[rows[wins]] = offsets[wins]
         return repeated
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Only the members' rows; the offsets of the others' reports."""
         self.grow(len(members))
         strangers: IntArray = self.offsets[: len(members)][~members]
         self.symbols, self.offsets = self.symbols[: len(members)][members], self.offsets[: len(members)][members]
-        return strangers[strangers < BEYOND]
+        return strangers[strangers < NO_OFFSET]
 
     def grow(self, rows: int) -> None:
         """Make room for this many rows, and some more."""
         missing = rows - len(self.symbols)
         if missing > 0:
             room = max(missing, len(self.symbols) // 4)
-            self.symbols = np.append(self.symbols, np.full(room, NOTHING))
-            self.offsets = np.append(self.offsets, np.full(room, BEYOND))
+            self.symbols = np.append(self.symbols, np.full(room, NO_SYMBOL))
+            self.offsets = np.append(self.offsets, np.full(room, NO_OFFSET))
 
 
-class InOrder:
+class ReportQueue:
     """Any number of reports in the order of the log."""
 
     def __init__(self) -> None:
@@ -312,16 +314,16 @@ class InOrder:
         new = self._room[start : self._used]
         new["row"], new["symbol"], new["offset"] = rows, symbols, offsets
 
-    def take_below(self, offset: int) -> InOrder:
+    def take_below(self, offset: int) -> ReportQueue:
         """Those below the offset, which are here no longer."""
-        taken = InOrder()
+        taken = ReportQueue()
         if self._used and self.offsets[0] < offset:
             count = int(np.searchsorted(self.offsets, offset))
             taken.append(self.rows[:count], self.symbols[:count], self.offsets[:count])
             self._room, self._used = self._room[count : self._used].copy(), self._used - count
         return taken
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Only the members' reports, their rows closing ranks; the offsets of the others'."""
         stays = members[self.rows]
         strangers = self.offsets[~stays]
@@ -344,7 +346,7 @@ class InOrder:
         return repeated
 
 
-class SparseByRow:
+class SparseReportPerRow:
     """At most one report for each row, in memory proportional to the rows that have one.
 
     Reports are appended, and repeats removed when there may be more of them than rows: so a report takes 13 bytes, and with
@@ -352,24 +354,24 @@ class SparseByRow:
     """
 
     def __init__(self) -> None:
-        self.reports = InOrder()
+        self.reports = ReportQueue()
         self._distinct = 0
         """Rows that had a report when repeats were last removed."""
 
     def put(self, rows: IntArray, symbols: Symbols, offsets: IntArray, *, latest: bool) -> IntArray:
         """As `ByRow.put`, but the offsets of those that lost their place may be told by a later call, or by `make_dense`."""
         self.reports.append(rows, symbols, offsets)
-        if len(self.reports) <= 2 * self._distinct + _FEW:
+        if len(self.reports) <= 2 * self._distinct + _MIN_REPEATS:
             return offsets[:0]
         repeated = self.reports.remove_repeats(latest=latest)
         self._distinct = len(self.reports)
         return repeated
 
-    def make_dense(self, *, latest: bool) -> tuple[ByRow, IntArray]:
+    def make_dense(self, *, latest: bool) -> tuple[ReportPerRow, IntArray]:
         """The same reports with a slot for each row, and the offsets of those that lost their place."""
-        dense = ByRow()
+        dense = ReportPerRow()
         return dense, dense.put(self.reports.rows, self.reports.symbols, self.reports.offsets, latest=latest)
 
-    def keep(self, members: npt.NDArray[np.bool_]) -> IntArray:
+    def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Only the members' rows; the offsets of the others' reports."""
-        return self.reports.keep(members)
+        return self.reports.retain(members)

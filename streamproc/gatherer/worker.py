@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from streamproc.errors import Malformed, OffsetLost, Refused
-from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.gatherer.reject_writer import RejectWriter
 from streamproc.log.control_topic import ControlFollower
-from streamproc.log.port import Log, Offset, Reader, everything
+from streamproc.log.port import Log, Offset, Reader, read_to_end
 from streamproc.privacy.types import Period
 from streamproc.protocol.control import Cut
 from streamproc.protocol.ledger import StudyRecord, decode_ledger
@@ -22,18 +22,18 @@ from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, uns
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock
-from streamproc.storage.state_folder import Disk
+from streamproc.storage.state_folder import StateFolder
 from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 
-AT_ONCE = 20_000
+READ_BATCH = 20_000
 """Records read, or rejects sent, at once at most: each time the broker is asked a few questions besides."""
 
-Save: TypeAlias = Callable[[Gathering, Offset], int]
+Save: TypeAlias = Callable[[GathererLogic, Offset], int]
 """Writes a checkpoint."""
 
 
-class Observer(Protocol):
+class GathererObserver(Protocol):
     """Who is told about progress: the operator, since all of it depends on private data."""
 
     def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
@@ -71,11 +71,11 @@ class RejectsPosition(Protocol):
 
 
 @dataclass(frozen=True)
-class Ports:
+class GathererPorts:
     """Everything a gatherer touches."""
 
     log: Log
-    disk: Disk
+    disk: StateFolder
     clock: Clock
     offload: Callable[..., Awaitable[Any]] = asyncio.to_thread
 
@@ -83,7 +83,9 @@ class Ports:
 class Gatherer:
     """One partition's gatherer. It may be stopped at any moment and started again, here or elsewhere."""
 
-    def __init__(self, study: Study, partition: int, roster: Sequence[str] | None, ports: Ports, observer: Observer) -> None:
+    def __init__(
+        self, study: Study, partition: int, roster: Sequence[str] | None, ports: GathererPorts, observer: GathererObserver
+    ) -> None:
         self._study = study
         self._partition = partition
         self._roster = roster
@@ -103,12 +105,12 @@ class Gatherer:
             digest = None if roster is None else await self._ports.offload(roster_digest, roster, key)
             mark = fingerprint(self._study, digest)
             await self._wait_for_study(mark)
-            place = Place(self._study, self._partition, key, self._roster)
+            place = PartitionContext(self._study, self._partition, key, self._roster)
             gathering, position, topic, rejects_from = await self._ports.offload(self._resume, place, mark)
-            await self._ports.offload(_learn, gathering, control.sequence.cuts[gathering.period :])
+            await self._ports.offload(_add_cuts, gathering, control.sequence.cuts[gathering.period :])
             reader = await self._ports.log.reader(self._topics.reports, self._partition, position)
             try:
-                if topic not in (None, reader.incarnation):
+                if topic not in (None, reader.topic_id):
                     raise Refused(
                         f"state file {self._file}: of another topic {self._topics.reports}, which must never be created "
                         "anew; if it is a true copy, delete the file, and the gatherer replays it"
@@ -118,7 +120,7 @@ class Gatherer:
                     self._ports.log, self._topics.rejects, self._partition, rejects_from, self._ports.offload
                 )
                 try:
-                    save = partial(self._save, place, mark, topic=reader.incarnation, rejects=rejects)
+                    save = partial(self._save, place, mark, topic=reader.topic_id, rejects=rejects)
                     await self._gather(gathering, control, reader, rejects, save)
                 finally:
                     await rejects.close()
@@ -138,13 +140,13 @@ class Gatherer:
             await control.poll(timeout=0.5)
             if control.key is None:
                 self._observer.waits_for_study(self._partition)
-        await control.catch_up(await self._ports.log.stable_offset(self._topics.control, 0))
+        await control.catch_up(await self._ports.log.last_stable_offset(self._topics.control, 0))
         return control.key
 
     async def _wait_for_study(self, mark: bytes) -> None:
         """Nothing is sent before the synthesizer has begun the study: topics it finds in use then are of another run."""
         while True:
-            async with aclosing(everything(self._ports.log, self._topics.ledger)) as records:
+            async with aclosing(read_to_end(self._ports.log, self._topics.ledger)) as records:
                 async for record in records:
                     self._check_study(record.value, mark)
                     return
@@ -161,7 +163,7 @@ class Gatherer:
         if record.fingerprint != mark:
             raise Refused(f"study {self._study.name}: its ledger was begun with other values; a study cannot change")
 
-    def _resume(self, place: Place, mark: bytes) -> tuple[Gathering, Offset, bytes | None, Offset]:
+    def _resume(self, place: PartitionContext, mark: bytes) -> tuple[GathererLogic, Offset, bytes | None, Offset]:
         """The state, how far it has read, in which topic, and from where on the rejects topic must be read.
 
         Before version 2 of state files the topic is None, before version 3 all rejects must be read.
@@ -169,22 +171,22 @@ class Gatherer:
         content = self._ports.disk.read(self._file)
         self._resumed_bytes = None if content is None else len(content)
         if content is None:
-            return Gathering(place), Offset(0), None, Offset(0)
+            return GathererLogic(place), Offset(0), None, Offset(0)
         try:
             state = unpack_arrays(unseal(content, mark))
             if state["key"] != place.key_mark:
                 raise Refused(f"state file {self._file}: not of the study's key; was the control topic created anew?")
-            gathering = Gathering.restored(place, state["arrays"])
+            gathering = GathererLogic.restored(place, state["arrays"])
             return gathering, Offset(state["position"]), state.get("topic"), Offset(state.get("rejects", 0))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise Refused(f"state file {self._file}: {reason}; delete it, and the gatherer replays the log") from None
 
     async def _gather(
-        self, gathering: Gathering, control: ControlFollower, reader: Reader, writer: RejectWriter, save: Save
+        self, gathering: GathererLogic, control: ControlFollower, reader: Reader, writer: RejectWriter, save: Save
     ) -> None:
         # Not the high watermark: a reporter's open transaction would decide when this gatherer has caught up.
-        end = await self._ports.log.stable_offset(self._topics.reports, self._partition)
+        end = await self._ports.log.last_stable_offset(self._topics.reports, self._partition)
         while gathering.period < self._study.horizon:
             if gathering.paused:
                 await self._ports.clock.sleep(0.2)
@@ -192,7 +194,7 @@ class Gatherer:
             else:
                 await self._read_on(gathering, reader)
             cuts = await control.poll(timeout=0.0)
-            tallies, rejects, counts = await self._ports.offload(_settled, gathering, cuts, reader.position)
+            tallies, rejects, counts = await self._ports.offload(_close_periods, gathering, cuts, reader.position)
             if counts:
                 self._observer.rejected(self._partition, counts)
             # Rejects precede the checkpoint that follows them: what it does not hold is made again.
@@ -202,19 +204,19 @@ class Gatherer:
                 await writer.catch_up()
                 size = await self._ports.offload(save, gathering, reader.position)
                 self._observer.checkpointed(self._partition, size)
-            if gathering.next_cut() is None:
+            if gathering.next_cut_offset() is None:
                 self._observer.up_to_date(self._partition)
             if reader.position >= end or gathering.paused:
                 self._observer.caught_up(self._partition)
         self._observer.caught_up(self._partition)
 
-    async def _read_on(self, gathering: Gathering, reader: Reader) -> None:
-        records = await reader.read(max_records=AT_ONCE, timeout=0.2)
+    async def _read_on(self, gathering: GathererLogic, reader: Reader) -> None:
+        records = await reader.read(max_records=READ_BATCH, timeout=0.2)
         if records:
             await self._ports.offload(gathering.ingest, records)
             await self._tell_read(reader, len(records))
 
-    async def _tell_resumed(self, gathering: Gathering, reader: Reader) -> None:
+    async def _tell_resumed(self, gathering: GathererLogic, reader: Reader) -> None:
         lag = await self._lag(reader)
         self._observer.resumed(self._partition, gathering.period, gathering.people, lag, self._resumed_bytes)
 
@@ -222,13 +224,13 @@ class Gatherer:
         self._observer.read(self._partition, records, await self._lag(reader))
 
     async def _lag(self, reader: Reader) -> int:
-        end = await self._ports.log.end_offset(self._topics.reports, self._partition)
+        end = await self._ports.log.high_watermark(self._topics.reports, self._partition)
         return max(end - reader.position, 0)
 
     async def _report(self, writer: RejectWriter, rejects: Sequence[Reject]) -> None:
         # A log gives each call only so much time.
-        for first in range(0, len(rejects), AT_ONCE):
-            await writer.write(rejects[first : first + AT_ONCE])
+        for first in range(0, len(rejects), READ_BATCH):
+            await writer.write(rejects[first : first + READ_BATCH])
 
     async def _send(self, tallies: Sequence[Tally]) -> None:
         for tally in tallies:
@@ -236,7 +238,13 @@ class Gatherer:
             self._observer.tallied(self._partition, tally.period, tally.people)
 
     def _save(
-        self, place: Place, mark: bytes, gathering: Gathering, position: Offset, topic: bytes, rejects: RejectsPosition
+        self,
+        place: PartitionContext,
+        mark: bytes,
+        gathering: GathererLogic,
+        position: Offset,
+        topic: bytes,
+        rejects: RejectsPosition,
     ) -> int:
         """Checkpoint: the state and how far it has read, together. Answers with the file's size in bytes."""
         state = {
@@ -251,17 +259,17 @@ class Gatherer:
         return len(content)
 
 
-def _learn(gathering: Gathering, cuts: Sequence[Cut]) -> None:
+def _add_cuts(gathering: GathererLogic, cuts: Sequence[Cut]) -> None:
     for cut in cuts:
-        gathering.learn(cut)
+        gathering.add_cut(cut)
 
 
-def _settled(
-    gathering: Gathering, cuts: Sequence[Cut], position: Offset
+def _close_periods(
+    gathering: GathererLogic, cuts: Sequence[Cut], position: Offset
 ) -> tuple[list[Tally], list[Reject], Mapping[Reason, int]]:
     """The tallies and the rejects to be sent, once these cuts are known and all below `position` is ingested.
 
     The third value counts the reports that were rejected since the last call, for each reason.
     """
-    _learn(gathering, cuts)
-    return gathering.settle(position), gathering.take_rejects(), gathering.take_counts()
+    _add_cuts(gathering, cuts)
+    return gathering.close_periods(position), gathering.drain_rejects(), gathering.drain_reject_counts()

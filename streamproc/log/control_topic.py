@@ -63,17 +63,17 @@ class ControlFollower:
 async def append_key(log: Log, study: Study) -> None:
     """Give the study its secret key, if its control topic is empty. Of two appended at once the first counts."""
     topic = Topics(study.name).control
-    if await log.end_offset(topic, 0) == 0:
+    if await log.high_watermark(topic, 0) == 0:
         await log.append(topic, 0, Key(secrets.token_bytes(KEY_BYTES)).encode())
 
 
-async def check_anybody(log: Log, study: Study, period: Period) -> None:
+async def require_reports_in_period_1(log: Log, study: Study, period: Period) -> None:
     """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
     if period > 1 or study.population.roster is not None:
         return
     reports = Topics(study.name).reports
     for partition in range(study.broker.partitions):
-        if await log.end_offset(reports, partition) > 0:
+        if await log.high_watermark(reports, partition) > 0:
             return
     raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
 
@@ -81,11 +81,11 @@ async def check_anybody(log: Log, study: Study, period: Period) -> None:
 async def append_cut(log: Log, study: Study, period: Period) -> None:
     """Close `period` here and now: everything acknowledged before this call lies below the cut."""
     topics = Topics(study.name)
-    ends = [await log.end_offset(topics.reports, partition) for partition in range(study.broker.partitions)]
+    ends = [await log.high_watermark(topics.reports, partition) for partition in range(study.broker.partitions)]
     await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())
 
 
-def check_counts(control: ControlFollower, period: Period) -> None:
+def require_cut_accepted(control: ControlFollower, period: Period) -> None:
     """After a cut was appended and read again: whether the period is closed by it, or by somebody else's before it."""
     if control.sequence.period < period:
         raise Refused(

@@ -5,7 +5,7 @@ What every implementation promises, and the conformance suite checks:
 - Offsets of a partition grow; a record once readable never changes or moves.
 - `append` returns when the record is durable, and appends it once even if the acknowledgement had to be retried.
 - A committed reader sees nothing of an open or aborted transaction; its position still passes over them.
-- `end_offset` is the high watermark: the offset after the last durable record, of open transactions too.
+- `high_watermark` is the high watermark: the offset after the last durable record, of open transactions too.
 - `fence` makes every older transactor of the same id unable to commit, and ends its open transaction.
 - Nothing creates a topic but `create_topic`. A topic deleted and created anew is another one: no reader goes over to it.
 - A record has at most `MAX_RECORD_BYTES` in key and value together.
@@ -80,7 +80,7 @@ class Reader(Protocol):
         ...
 
     @property
-    def incarnation(self) -> bytes:
+    def topic_id(self) -> bytes:
         """Which topic of that name it reads: one that is created anew has another."""
         ...
 
@@ -94,7 +94,7 @@ class Reader(Protocol):
     async def close(self) -> None: ...
 
 
-class Transactor(Protocol):
+class TransactionalProducer(Protocol):
     """Appends to several topics atomically, and makes sure nobody older can.
 
     Fence once, before anything else. After a call that failed there is only `close`: whatever else is asked raises
@@ -129,7 +129,7 @@ class Transactor(Protocol):
     async def close(self) -> None: ...
 
 
-class Membership(Protocol):
+class GroupMembership(Protocol):
     """Which partitions this process should gather; changes as other members come and go."""
 
     @property
@@ -180,11 +180,11 @@ class Log(Protocol):
         """The oldest offset still in the log."""
         ...
 
-    async def end_offset(self, topic: str, partition: int) -> Offset:
+    async def high_watermark(self, topic: str, partition: int) -> Offset:
         """The high watermark."""
         ...
 
-    async def stable_offset(self, topic: str, partition: int) -> Offset:
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         """Where the oldest open transaction begins, or the high watermark if there is none."""
         ...
 
@@ -208,14 +208,14 @@ class Log(Protocol):
         """
         ...
 
-    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> Transactor:
+    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> TransactionalProducer:
         """A transactor that has not fenced anybody yet; a transaction open for longer than `timeout` seconds is aborted.
 
         On Kafka it is, unless given, what STREAMPROC_KAFKA_TRANSACTION_TIMEOUT says.
         """
         ...
 
-    async def membership(self, group: str, topic: str) -> Membership:
+    async def join_group(self, group: str, topic: str) -> GroupMembership:
         """Join the group that shares the partitions of `topic`."""
         ...
 
@@ -227,11 +227,11 @@ def check_size(topic: str, key: bytes | None, value: bytes) -> None:
         raise RecordTooLarge(topic, size, MAX_RECORD_BYTES)
 
 
-async def everything(log: Log, topic: str, partition: int = 0) -> AsyncGenerator[Record, None]:
+async def read_to_end(log: Log, topic: str, partition: int = 0) -> AsyncGenerator[Record, None]:
     """All committed records of a partition, from its start to where it ends now; none if there is no such topic."""
     if topic not in await log.topics():
         return
-    end = await log.stable_offset(topic, partition)
+    end = await log.last_stable_offset(topic, partition)
     reader = await log.reader(topic, partition, await log.start_offset(topic, partition))
     try:
         while reader.position < end:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from streamproc.errors import NoSuchTopic, NotAllowed, NotSetUp, PolicyViolated, Refused
+from streamproc.errors import NoSuchTopic, NotAllowed, PolicyViolated, Refused, TopicsNotSetUp
 from streamproc.log.control_topic import append_key
 from streamproc.log.port import Log, TopicSettings
 from streamproc.protocol.topics import Access, Role, Topics
@@ -103,10 +103,10 @@ async def check_topics(log: Log, study: Study, role: Role) -> None:
                 ) from None
     if missing:
         advice = "check the study's name and the broker, or create the topics with `streamproc init`"
-        raise NotSetUp(missing, f"study {study.name}: there is no topic {', '.join(missing)} on this broker; {advice}")
+        raise TopicsNotSetUp(missing, f"study {study.name}: there is no topic {', '.join(missing)} on this broker; {advice}")
     control = Topics(study.name).control
-    if await log.end_offset(control, 0) == 0:
-        raise NotSetUp([control], f"topic {control}: holds no key, so `streamproc init` did not finish; run it again")
+    if await log.high_watermark(control, 0) == 0:
+        raise TopicsNotSetUp([control], f"topic {control}: holds no key, so `streamproc init` did not finish; run it again")
 
 
 async def check_topic(log: Log, topic: str, wanted: TopicSettings) -> None:

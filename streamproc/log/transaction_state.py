@@ -9,7 +9,7 @@ from enum import Enum
 from streamproc.errors import Fenced, OutcomeUnknown
 
 
-class Stage(Enum):
+class TransactionState(Enum):
     """Where a transactor stands."""
 
     NEW = "new"
@@ -17,35 +17,35 @@ class Stage(Enum):
     OPEN = "in a transaction"
 
 
-_MOVES = {
-    "fence": (Stage.NEW, Stage.READY),
-    "begin": (Stage.READY, Stage.OPEN),
-    "send": (Stage.OPEN, Stage.OPEN),
-    "commit": (Stage.OPEN, Stage.READY),
-    "abort": (Stage.OPEN, Stage.READY),
+_TRANSITIONS = {
+    "fence": (TransactionState.NEW, TransactionState.READY),
+    "begin": (TransactionState.READY, TransactionState.OPEN),
+    "send": (TransactionState.OPEN, TransactionState.OPEN),
+    "commit": (TransactionState.OPEN, TransactionState.READY),
+    "abort": (TransactionState.OPEN, TransactionState.READY),
 }
 
 
-class Moves:
+class TransactionStateMachine:
     """A call out of order is a mistake of ours (RuntimeError); after one that failed, every other is refused."""
 
     def __init__(self) -> None:
-        self.stage = Stage.NEW
+        self.state = TransactionState.NEW
         self._failure: BaseException | None = None
 
     @contextmanager
-    def move(self, call: str) -> Iterator[None]:
+    def transition(self, call: str) -> Iterator[None]:
         """Around the call's work: on success the transactor moves on, on any exception it is spent."""
         if isinstance(self._failure, Fenced):
             raise Fenced(str(self._failure))
         if self._failure is not None:
             raise OutcomeUnknown("an earlier call of this transactor failed; begin again with a new one")
-        before, after = _MOVES[call]
-        if self.stage is not before:
-            raise RuntimeError(f"{call} of a transactor that is {self.stage.value}, expected one that is {before.value}")
+        before, after = _TRANSITIONS[call]
+        if self.state is not before:
+            raise RuntimeError(f"{call} of a transactor that is {self.state.value}, expected one that is {before.value}")
         try:
             yield
         except BaseException as error:
             self._failure = error
             raise
-        self.stage = after
+        self.state = after

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import InvalidInput
-from streamproc.panel.argument_checks import seen
+from streamproc.panel.argument_checks import describe_value
 from streamproc.panel.metadata import Metadata, metadata_from_text, metadata_text
 from streamproc.panel.panel import Panel
 from streamproc.privacy.types import IntArray
@@ -103,12 +103,14 @@ def _extra(name: str) -> Any:
 
 def _check_table(table: object, kind: type) -> None:
     if not isinstance(table, kind):
-        raise InvalidInput(f"expected a {kind.__name__} of {kind.__module__.partition('.')[0]}, got {seen(table)}")
+        raise InvalidInput(f"expected a {kind.__name__} of {kind.__module__.partition('.')[0]}, got {describe_value(table)}")
 
 
 def _check_contract(contract: object) -> None:
     if not isinstance(contract, Contract):
-        raise InvalidInput(f"expected the release's contract, as streamproc.contracts makes it, got {seen(contract)}")
+        raise InvalidInput(
+            f"expected the release's contract, as streamproc.contracts makes it, got {describe_value(contract)}"
+        )
 
 
 def _measured(measurements: Any) -> tuple[list[IntArray], ...] | None:

@@ -20,7 +20,7 @@ from streamproc.privacy.types import IntArray
 from streamproc.releases.contract import Contract, WindowContract, contract_to_dict
 from streamproc.releases.contract_fields import contract_from_fields
 from streamproc.releases.step import Column
-from streamproc.validation import shown
+from streamproc.validation import format_value
 
 VERSION = 1
 
@@ -78,7 +78,7 @@ def _refuse(*_: object) -> NoReturn:
 def _contract(values: dict[str, Any]) -> Contract:
     """The contract in `values`, of which nothing may be left over."""
     contract = contract_from_fields(
-        values, lambda field, got, expected: StudyError(f"contract.{field}", shown(got), expected)
+        values, lambda field, got, expected: StudyError(f"contract.{field}", format_value(got), expected)
     )
     # Whatever is left out, left over or of another type does not come back the same.
     if _canonical(contract_to_dict(contract)) != _canonical(values):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel.accuracy import quantile, ratchet_halfwidth, window_stderr
-from streamproc.panel.argument_checks import chance, check_is, integer, seen
+from streamproc.panel.argument_checks import chance, check_is, describe_value, integer
 from streamproc.panel.query import AtLeast, LastSymbols, Query
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
@@ -212,7 +212,7 @@ class Panel:
         at = self.period if period is None else integer(f"release {self.contract.name}: period", period)
         if not 1 <= at <= self.period:
             have = f"periods 1..{self.period} are" if self.period else "nothing is"
-            asked = f"release {self.contract.name}: period {seen(at)} was asked for"
+            asked = f"release {self.contract.name}: period {describe_value(at)} was asked for"
             raise UnsupportedQuery(f"{asked}, but {have} released so far")
         return Period(at)
 

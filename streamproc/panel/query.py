@@ -11,7 +11,15 @@ from typing import TypeAlias
 import numpy as np
 
 from streamproc.errors import UnsupportedQuery
-from streamproc.panel.argument_checks import check_function, check_is, check_line, integer, seen, text_symbols, whole
+from streamproc.panel.argument_checks import (
+    check_function,
+    check_is,
+    check_line,
+    describe_value,
+    integer,
+    text_symbols,
+    whole,
+)
 from streamproc.privacy.types import FloatArray
 from streamproc.releases.contract import WindowContract
 from streamproc.study.releases import MAX_HORIZON
@@ -51,7 +59,9 @@ class LastSymbols:
             known = ", ".join(contract.alphabet)
             raise UnsupportedQuery(f"{self.name}: {foreign[0]!r} is no symbol of release {contract.name}, whose are {known}")
         if period < self.width:
-            raise UnsupportedQuery(f"{self.name}: needs {self.width} periods, but period {seen(period)} comes before that")
+            raise UnsupportedQuery(
+                f"{self.name}: needs {self.width} periods, but period {describe_value(period)} comes before that"
+            )
         yes = [self._holds(window) for window in itertools.product(contract.alphabet, repeat=self.width)]
         newer = contract.mechanism.q ** max(k - period, 0)  # symbols of the first k periods come all at once, at period k
         weights: FloatArray = np.array(yes, dtype=float)[np.arange(contract.mechanism.bins) // newer % len(yes)]
@@ -63,7 +73,7 @@ class LastSymbols:
         except Exception as error:
             raise UnsupportedQuery(f"{self.name}: its predicate failed with {type(error).__name__} on {window}") from error
         if not (isinstance(holds, Real | np.bool_) and holds in (0, 1)):
-            raise UnsupportedQuery(f"{self.name}: its predicate says True or False of a window, got {seen(holds)}")
+            raise UnsupportedQuery(f"{self.name}: its predicate says True or False of a window, got {describe_value(holds)}")
         return bool(holds)
 
 

@@ -19,7 +19,7 @@ from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
 from streamproc.study import bin_labels
 
-MOST_EXAMPLES = 24
+MAX_EXAMPLES = 24
 """Questions that the page offers by itself; any other may be asked."""
 
 
@@ -93,7 +93,7 @@ def question(contract: Contract, name: str) -> Question:
 
 def examples(contract: Contract) -> list[Question]:
     """What a reader is likely to ask, the most telling first."""
-    return [question(contract, name) for _, name in zip(range(MOST_EXAMPLES), _example_names(contract), strict=False)]
+    return [question(contract, name) for _, name in zip(range(MAX_EXAMPLES), _example_names(contract), strict=False)]
 
 
 def _example_names(contract: Contract) -> Iterator[str]:

@@ -13,7 +13,7 @@ from streamproc.panel.question import CountQuestion, Question, WindowQuestion
 from streamproc.privacy.types import Period
 
 LEVEL = 0.95
-MOST_POINTS = 400
+MAX_POINTS = 400
 """Periods of one series; of a longer one every so-manieth is given, and always the first and the last."""
 
 
@@ -39,7 +39,7 @@ def series(history: History, asked: Question, first: int = 1, last: int | None =
 def _thinned(first: int, last: int) -> list[int]:
     if last < first:
         return []
-    evenly = np.linspace(first, last, min(last - first + 1, MOST_POINTS))
+    evenly = np.linspace(first, last, min(last - first + 1, MAX_POINTS))
     return sorted({round(period) for period in evenly.tolist()})
 
 

@@ -129,7 +129,7 @@ Alternative: TypeAlias = MeasureAlternative | CounterAlternative
 
 
 @dataclass(frozen=True)
-class Remark:
+class PlanMessage:
     """Something the steward should know before starting."""
 
     code: str
@@ -181,8 +181,8 @@ class StudyPlan:
     """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
     other: Spent
     """What the same noise costs under the other adjacency, all releases together."""
-    warnings: tuple[Remark, ...]
-    notes: tuple[Remark, ...]
+    warnings: tuple[PlanMessage, ...]
+    notes: tuple[PlanMessage, ...]
 
     @property
     def adjacency(self) -> Adjacency:

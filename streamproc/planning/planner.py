@@ -13,14 +13,14 @@ from streamproc.panel.column_packing import bits_for
 from streamproc.planning.alternatives import alternatives
 from streamproc.planning.plan import LEVEL, ExpectedError, Memory, QueryPlan, ReleasePlan, Spent, StudyPlan
 from streamproc.planning.warnings import notes, warnings
-from streamproc.privacy.accountant import Odometer, total_spent
+from streamproc.privacy.accountant import PrivacyAccountant, total_spent
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import FloatArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, stated_contracts
 from streamproc.releases.replace_one import ReplaceOneCosts, every_prefix_is_quick, replace_one_costs
-from streamproc.releases.row_assignment import narrowest
+from streamproc.releases.row_assignment import narrowest_dtype
 from streamproc.study import Release, Study, bin_label
 
 
@@ -73,7 +73,7 @@ def _noise(contract: Contract) -> float:
 
 def _memory(contract: Contract) -> Memory:
     rows = contract.expected_rows if isinstance(contract, WindowContract) else contract.n
-    code = narrowest(contract.mechanism.bins) if isinstance(contract, WindowContract) else np.uint16
+    code = narrowest_dtype(contract.mechanism.bins) if isinstance(contract, WindowContract) else np.uint16
     bits = bits_for(len(contract.alphabet))
     return Memory(rows, np.dtype(code).itemsize, -(-rows * bits // 8))
 
@@ -144,7 +144,7 @@ def spending(contract: Contract, delta: float) -> tuple[Spent, ...]:
     """The release's running total after each period at which it is quick to compute, and after the last."""
     horizon = contract.mechanism.horizon
     return tuple(
-        Spent(period, Odometer(contract.name, contract.rho, contract.mechanism, period).spent, delta)
+        Spent(period, PrivacyAccountant(contract.name, contract.rho, contract.mechanism, period).spent, delta)
         for period in map(Period, _periods(contract, horizon))
     )
 

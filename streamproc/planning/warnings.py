@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamproc.planning.plan import ReleasePlan, Remark
+from streamproc.planning.plan import PlanMessage, ReleasePlan
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.window import WindowMechanism
 from streamproc.releases.contract import WindowContract
@@ -25,40 +25,40 @@ _ZERO_OUT_WINDOWS = "no input of this program is such a neighbour, since everybo
 _ZERO_OUT_EVENTS = "it covers only the replacement of a history by one without any event"
 
 
-def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[Remark]:
+def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[PlanMessage]:
     """What makes the stated costs hard to interpret or a release hard to use, and what would help."""
     if study.privacy.adjacency is Adjacency.ZERO_OUT:
         windows = any(isinstance(release, WindowRelease) for release in study.releases)
         means = _ZERO_OUT_WINDOWS if windows else _ZERO_OUT_EVENTS
         message = f"zero-out takes a person out of every count: {means}; judge the study by its replace-one figures"
-        yield Remark("zero_out", None, message)
+        yield PlanMessage("zero_out", None, message)
     for plan in releases:
         if isinstance(plan.contract, WindowContract):
             yield from _padding_warning(plan, plan.contract)
         yield from _width_warning(plan)
 
 
-def notes(study: Study, n: int, *, compared: bool) -> Iterator[Remark]:
+def notes(study: Study, n: int, *, compared: bool) -> Iterator[PlanMessage]:
     """What the numbers do not say by themselves."""
     if study.population.roster is None:
         message = "without a roster, who takes part is whoever reports in period 1, and that is not protected"
-        yield Remark("no_roster", None, message)
+        yield PlanMessage("no_roster", None, message)
         if study.population.size is None:
             message = f"population.size is not given, so {n:,} people are assumed; errors in people hold for any number"
-            yield Remark("people_assumed", None, message)
+            yield PlanMessage("people_assumed", None, message)
     elif study.population.size not in (None, n):
         message = f"the roster has {n:,} people, not population.size = {study.population.size:,}; the roster counts"
-        yield Remark("roster_differs_from_size", None, message)
+        yield PlanMessage("roster_differs_from_size", None, message)
     unused = 1 - sum(release.share for release in study.releases)
     if unused > 0:
         message = f"the shares leave {float(unused):.3g} of the budget unused"
-        yield Remark("budget_unused", None, message)
+        yield PlanMessage("budget_unused", None, message)
     if not compared:
         message = "counters were not compared, since each takes seconds at this horizon: --compare does it"
-        yield Remark("counters_not_compared", None, message)
+        yield PlanMessage("counters_not_compared", None, message)
 
 
-def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[Remark]:
+def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[PlanMessage]:
     padded = contract.expected_rows - contract.n
     if padded <= contract.n:
         return
@@ -77,7 +77,7 @@ def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[Re
         f"padding outweighs people: {mechanism.bins:,} bins x {contract.n_pad:,} = {padded:,} padding people beside "
         f"{contract.n:,} real ones, so shares that are not debiased mean little; take {advice}"
     )
-    yield Remark("padding_outweighs_people", plan.release.name, message)
+    yield PlanMessage("padding_outweighs_people", plan.release.name, message)
 
 
 def _allowed(plan: ReleasePlan, rho: float) -> bool:
@@ -93,7 +93,7 @@ def _padded(release: WindowRelease, contract: WindowContract, k: int) -> int:
     return mechanism.bins * padding(mechanism, release.beta)
 
 
-def _width_warning(plan: ReleasePlan) -> Iterator[Remark]:
+def _width_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:
     query = max(plan.queries, key=lambda query: query.worst.half_points)
     widest = query.worst.half_points
     if widest > WIDE_POINTS:
@@ -103,7 +103,7 @@ def _width_warning(plan: ReleasePlan) -> Iterator[Remark]:
             f"wide intervals: ±{widest:.3g} points for [{query.label}] at period {query.worst.period}; "
             f"±{WIDE_POINTS:g} points would take about {_about(widest / WIDE_POINTS)} times the people{budget}"
         )
-        yield Remark("wide_interval", plan.release.name, message)
+        yield PlanMessage("wide_interval", plan.release.name, message)
 
 
 def _about(value: float) -> str:

@@ -25,7 +25,7 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True)
-class Odometer:
+class PrivacyAccountant:
     """A release's spending after `period` periods. Its only move is to the next period."""
 
     release: str
@@ -40,7 +40,7 @@ class Odometer:
         """The cost so far, rounded up."""
         return Rho(float_up(self.mechanism.cost(self.period, self.redrawn)))
 
-    def next(self) -> Odometer:
+    def next(self) -> PrivacyAccountant:
         """The odometer one period later; refuses if that would exceed the budget."""
         after = replace(self, period=Period(self.period + 1))
         planned = replace(after, redrawn=()).spent

@@ -14,14 +14,14 @@ import numpy as np
 from streamproc.privacy.types import IntArray, Period
 
 
-class Draw(Protocol):
+class NoiseSource(Protocol):
     """The randomness of one step of one release."""
 
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
         """`exact` plus independent discrete Gaussian noise of parameter `sigma` (people, or scaled people) on each entry."""
         ...
 
-    def choices(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         """A fast generator for post-processing: which synthetic rows get a symbol, which way to round."""
         ...
 
@@ -34,7 +34,7 @@ class Entropy(Protocol):
         """True if a draw can be repeated or foreseen; whatever such a run writes is marked so."""
         ...
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         """The randomness of one period of one release, independent of every other pair."""
         ...
 

@@ -14,12 +14,12 @@ from streamproc.privacy.types import IntArray
 Block: TypeAlias = npt.NDArray[np.uint8]
 """A row of bytes for each string, as many as were asked for."""
 
-LONGEST_BLOCK = 256
+MAX_BLOCK_BYTES = 256
 """Bytes; that many may be read from wherever a string begins, or could begin."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spans:
+class ByteStrings:
     """Strings in `data`, some of which may be parts of others. There is room before the first and after the last."""
 
     data: bytes
@@ -30,7 +30,7 @@ class Spans:
     def of(cls, strings: Sequence[bytes]) -> Self:
         """These strings, one after the other."""
         lengths = np.fromiter(map(len, strings), dtype=np.int64, count=len(strings))
-        return cls(_with_room(b"".join(strings)), LONGEST_BLOCK + np.cumsum(lengths) - lengths, lengths)
+        return cls(_with_room(b"".join(strings)), MAX_BLOCK_BYTES + np.cumsum(lengths) - lengths, lengths)
 
     @classmethod
     def of_text(cls, strings: Sequence[str]) -> Self:
@@ -41,16 +41,16 @@ class Spans:
         if len(between) != len(strings) - 1:
             return cls.of([string.encode() for string in strings])
         starts, ends = np.append(0, between + 1), np.append(between, len(joined))
-        return cls(_with_room(joined), LONGEST_BLOCK + starts, ends - starts)
+        return cls(_with_room(joined), MAX_BLOCK_BYTES + starts, ends - starts)
 
     @property
     def ends(self) -> IntArray:
         """Where each string is over."""
         return self.starts + self.lengths
 
-    def part(self, starts: IntArray, lengths: IntArray, valid: npt.NDArray[np.bool_]) -> Spans:
+    def part(self, starts: IntArray, lengths: IntArray, valid: npt.NDArray[np.bool_]) -> ByteStrings:
         """Other strings in the same memory; those that are not valid are empty."""
-        return Spans(self.data, np.where(valid, starts, self.starts), np.where(valid, lengths, 0))
+        return ByteStrings(self.data, np.where(valid, starts, self.starts), np.where(valid, lengths, 0))
 
     def blocks(self, width: int, *, before: int = 0) -> Block:
         """The `width` bytes from `before` the start of each string on, whatever lies there."""
@@ -59,5 +59,5 @@ class Spans:
 
 
 def _with_room(joined: bytes) -> bytes:
-    room = bytes(LONGEST_BLOCK)
+    room = bytes(MAX_BLOCK_BYTES)
     return b"".join((room, joined, room))

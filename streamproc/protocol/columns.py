@@ -99,7 +99,7 @@ def column_chunks(release: str, period: Period, column: Column, symbols: int) ->
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedColumn:
+class DecodedColumn:
     """A whole column as it was read."""
 
     release: str
@@ -124,7 +124,7 @@ class ColumnAssembler:
         """Whether it holds a part of a column."""
         return self._rows > 0
 
-    def add(self, chunk: ColumnChunk) -> ReleasedColumn | None:
+    def add(self, chunk: ColumnChunk) -> DecodedColumn | None:
         """The column that this chunk completes, or None. Raises VerificationFailed for a chunk that should not come now."""
         contract = self._contract
         expected = (contract.release, self._period, self._rows, contract.n_star, contract.bits)
@@ -144,8 +144,8 @@ class ColumnAssembler:
         self._hash.update(chunk.data)
         return self._completed() if self._rows == contract.n_star else None
 
-    def _completed(self) -> ReleasedColumn:
-        column = ReleasedColumn(self._contract.release, self._period, np.concatenate(self._parts), self._hash.digest())
+    def _completed(self) -> DecodedColumn:
+        column = DecodedColumn(self._contract.release, self._period, np.concatenate(self._parts), self._hash.digest())
         self._period = Period(self._period + 1)
         self._parts, self._rows, self._hash = [], 0, hashlib.sha256()
         return column

@@ -52,14 +52,14 @@ def verify_chain(values: Iterable[bytes | None]) -> VerifiedLedger | None:
 
     Raises VerificationFailed with one line that names the record, counted from 0, and what is wrong with it.
     """
-    walker = LedgerWalker()
+    walker = LedgerVerifier()
     for value in values:
         walker.add(value)
     return walker.verified()
 
 
 @dataclass(eq=False)
-class LedgerWalker:
+class LedgerVerifier:
     """The same, record by record, for one who follows a ledger. After a failure it is of no more use."""
 
     _records: int = 0

@@ -20,7 +20,7 @@ import numpy as np
 
 from streamproc.errors import VerificationFailed
 from streamproc.panel.history import counting
-from streamproc.privacy.accountant import Odometer
+from streamproc.privacy.accountant import PrivacyAccountant
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.protocol.columns import ContractRecord
 from streamproc.protocol.ledger_verifier import VerifiedLedger
@@ -57,7 +57,7 @@ class ReleaseAudit:
     def __init__(self, record: ContractRecord) -> None:
         self._record = record
         self._contract = record.contract
-        self._odometer = Odometer(record.release, self._contract.rho, self._contract.mechanism)
+        self._odometer = PrivacyAccountant(record.release, self._contract.rho, self._contract.mechanism)
         self.counting = counting(self._contract)
         """What the columns add up to so far."""
         self._before: IntArray | None = None
@@ -76,7 +76,7 @@ class ReleaseAudit:
                 return
             entry = record.releases[name]
             again = (record.period,) * len(record.abandoned)
-            self._odometer = Odometer(
+            self._odometer = PrivacyAccountant(
                 name, self._odometer.rho, self._contract.mechanism, record.period, self._odometer.redrawn + again
             )
             cost = self._odometer.spent

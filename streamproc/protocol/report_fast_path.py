@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.reports import encode_report
 
 _SIZE_AT = 7
@@ -27,7 +27,7 @@ def tail_of(period: int, symbol: str) -> bytes:
     return encode_report("", period, symbol)[_SIZE_AT + 1 :]
 
 
-def split_reports(values: Spans) -> tuple[Spans, Spans]:
+def split_reports(values: ByteStrings) -> tuple[ByteStrings, ByteStrings]:
     """The id and the tail of each report; both empty where that is not to be told easily.
 
     If the tail is one of `tail_of`, the value is a report of this id, period and symbol. What has no such tail may be

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgpack import unpackb
 
 from streamproc.errors import Malformed
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.codec import VERSION, Fields, pack, unpack_any
 from streamproc.protocol.partitioner import home_partition, home_partitions
 
@@ -56,7 +56,7 @@ class ReportBatch:
     periods: npt.NDArray[np.uint16]
     symbols: npt.NDArray[np.uint8]
     """Places in the study's alphabet."""
-    id_spans: Spans = field(init=False)
+    encoded_ids: ByteStrings = field(init=False)
     """The ids in UTF-8."""
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class ReportBatch:
         if not 1 <= size <= MAX_BATCH:
             raise Malformed(f"ids: expected 1 to {MAX_BATCH} of them")
         try:
-            spans = Spans.of_text(self.ids)
+            spans = ByteStrings.of_text(self.ids)
         except TypeError:
             spans = None
         # Most have no more bytes than they may have characters.

@@ -80,7 +80,7 @@ class CumulativeContract:
 Contract: TypeAlias = WindowContract | CumulativeContract
 
 
-def contracts(study: Study, n: int, entropy: Entropy) -> dict[str, Contract]:
+def make_contracts(study: Study, n: int, entropy: Entropy) -> dict[str, Contract]:
     """The contract of every release of a study over `n` people, in the order of the file, with noise from `entropy`."""
     return stated_contracts(study, n, insecure=entropy.insecure)
 
@@ -98,7 +98,7 @@ def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contr
     return made
 
 
-def most_rows(bins: int) -> int:
+def max_rows(bins: int) -> int:
     """The synthetic people that a window release of so many bins may have."""
     return int(min(MAX_ROWS, MAX_NUMERATOR // bins**2))
 
@@ -118,7 +118,7 @@ def release_budgets(study: Study) -> dict[str, Rho]:
 def _window(study: Study, release: WindowRelease, n: int, rho: Rho, insecure: bool) -> WindowContract:
     mechanism = _window_mechanism(study, release, rho)
     contract = WindowContract(release.name, study.alphabet, n, padding(mechanism, release.beta), rho, mechanism, insecure)
-    most = most_rows(mechanism.bins)
+    most = max_rows(mechanism.bins)
     if contract.expected_rows > most:
         got = f"{release.k}, with which the release needs {contract.expected_rows:.3g} synthetic people"
         raise StudyError(f"release.{release.name}.k", got, f"at most {most:.3g}: a smaller k or a larger budget")

@@ -13,7 +13,7 @@ from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import MAX_ROWS, ONES, Contract, contract_from_dict, most_rows
+from streamproc.releases.contract import MAX_ROWS, ONES, Contract, contract_from_dict, max_rows
 from streamproc.study.releases import MAX_HORIZON
 from streamproc.study.study import MAX_BINS, MAX_CUMULATIVE_HORIZON, MAX_RHO
 from streamproc.validation import check_alphabet, check_name
@@ -62,7 +62,7 @@ def _check_window(check: _Check, q: int) -> None:
     check.holds("k", bins <= MAX_BINS, f"at most {MAX_BINS} windows")
     check.whole("n_pad", 0, MAX_ROWS)
     rows = values["n"] + bins * values["n_pad"]
-    check.holds("n_pad", rows <= most_rows(bins), f"padding for at most {most_rows(bins)} synthetic people")
+    check.holds("n_pad", rows <= max_rows(bins), f"padding for at most {max_rows(bins)} synthetic people")
     check.real("sigma_first")
     check.real("sigma_later")
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contract import CumulativeContract
 from streamproc.releases.row_assignment import Codes, assign_symbols
@@ -44,7 +44,7 @@ class CumulativeState:
 
 
 def step_cumulative(
-    contract: CumulativeContract, state: CumulativeState, tally: IntArray, draw: Draw
+    contract: CumulativeContract, state: CumulativeState, tally: IntArray, draw: NoiseSource
 ) -> tuple[CumulativeState, Step]:
     """One period: `tally[b-1]` people got their `b`-th one now."""
     mechanism, period = contract.mechanism, Period(state.period + 1)
@@ -61,7 +61,7 @@ def step_cumulative(
     clamped = int(np.count_nonzero(sums[1 : period + 1] != wanted))
     ones = np.append(sums[1 : period + 1] - state.sums[1 : period + 1], 0)
     rows = state.sums[: period + 1] - np.append(state.sums[1 : period + 1], 0)
-    symbols = assign_symbols(state.weights, np.stack((rows - ones, ones), axis=1), draw.choices())
+    symbols = assign_symbols(state.weights, np.stack((rows - ones, ones), axis=1), draw.rng())
     after = CumulativeState(period, state.weights + symbols, sums, tallies, measured)
     return after, Step(period, (symbols,), fresh[:period], sums[1 : period + 1], clamped)
 
@@ -87,7 +87,7 @@ def beyond_nearest(counts: IntArray, wanted: FloatArray, n: int) -> npt.NDArray[
     return outside
 
 
-def _measure(mechanism: CumulativeMechanism, tallies: IntArray, period: Period, draw: Draw) -> list[IntArray]:
+def _measure(mechanism: CumulativeMechanism, tallies: IntArray, period: Period, draw: NoiseSource) -> list[IntArray]:
     """The rows each stream's counter measures now, with noise; empty for streams that have not begun."""
     counter = mechanism.counter
     fresh = [np.zeros(0, dtype=np.int64)] * mechanism.horizon

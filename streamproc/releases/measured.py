@@ -15,7 +15,7 @@ def measurements_of(contract: Contract, flat: IntArray, period: Period) -> Seque
     """The measurements of one period: one array (window, none before period `k`), or one for each stream that has begun."""
     if isinstance(contract, WindowContract):
         return (flat,) if len(flat) else ()
-    return split_fresh(contract.mechanism.counter, flat, period)
+    return split_by_counter(contract.mechanism.counter, flat, period)
 
 
 def measurement_count(contract: Contract, period: Period) -> int:
@@ -25,7 +25,7 @@ def measurement_count(contract: Contract, period: Period) -> int:
     return sum(part.stop - part.start for part in _fresh_rows(contract.mechanism.counter, period))
 
 
-def split_fresh(counter: Counter, flat: IntArray, period: Period) -> tuple[IntArray, ...]:
+def split_by_counter(counter: Counter, flat: IntArray, period: Period) -> tuple[IntArray, ...]:
     """The rows measured at `period` by each stream that has begun, `b = 1..period`, from all of them in that order."""
     sizes = [part.stop - part.start for part in _fresh_rows(counter, period)]
     return tuple(np.split(flat, np.cumsum(sizes)[:-1]))

@@ -25,14 +25,14 @@ TABLE_BITS = 18
 """Size of the table of all groups, as a power of two: small enough for the cache."""
 
 
-def narrowest(states: int) -> type[np.uint8] | type[np.uint16]:
+def narrowest_dtype(states: int) -> type[np.uint8] | type[np.uint16]:
     """The type for codes `0..states-1`; no study has more than 65,536 bins, and a code must never wrap around."""
     if states > 1 << 16:
         raise ValueError(f"codes fit 16 bits, got {states} states")
     return np.uint8 if states <= 1 << 8 else np.uint16
 
 
-def newest(windows: Codes, states: int) -> Codes:
+def last_symbols(windows: Codes, states: int) -> Codes:
     """`windows mod states`: each window's newest symbols, as many as `states` codes can tell apart.
 
     By division, because NumPy divides small integers by a constant ten times as fast as it takes their remainder.
@@ -52,7 +52,7 @@ def assign_symbols(groups: Codes, counts: IntArray, rng: np.random.Generator) ->
     symbols, drawn = _draw(groups, counts, rng)
     surplus = drawn - counts
     if surplus.any():
-        _mend(groups, symbols, surplus, counts, rng)
+        _correct_counts(groups, symbols, surplus, counts, rng)
     return symbols
 
 
@@ -79,11 +79,11 @@ def _proportions(counts: IntArray, bits: int) -> Codes:
     edges = np.rint(np.cumsum(counts, axis=1) / totals * (1 << bits)).astype(np.int64)
     edges[:, -1] = 1 << bits
     widths = np.diff(edges, axis=1, prepend=0)
-    symbols = np.tile(np.arange(counts.shape[1], dtype=narrowest(counts.shape[1])), len(counts))
+    symbols = np.tile(np.arange(counts.shape[1], dtype=narrowest_dtype(counts.shape[1])), len(counts))
     return np.repeat(symbols, widths.ravel())
 
 
-def _mend(groups: Codes, symbols: Codes, surplus: IntArray, sizes: IntArray, rng: np.random.Generator) -> None:
+def _correct_counts(groups: Codes, symbols: Codes, surplus: IntArray, sizes: IntArray, rng: np.random.Generator) -> None:
     """Move randomly chosen rows from cells drawn too often to cells drawn too rarely; a cell is a symbol of a group.
 
     Where all cells are large, few of their rows are needed and probing rows at random finds them; else every row is looked
@@ -130,7 +130,7 @@ def _random_bits(size: int, rng: np.random.Generator) -> npt.NDArray[np.uint16]:
 
 def _cells(groups: Codes, symbols: Codes, shape: tuple[int, ...]) -> Codes:
     """Each row's cell, `group * q + symbol`, in the narrowest type, which is far quicker to compute with."""
-    narrow = narrowest(shape[0] * shape[1])
+    narrow = narrowest_dtype(shape[0] * shape[1])
     cells: Codes = groups.astype(narrow)
     # With a single group q itself may not fit the type; modulo its range the result is the same.
     cells *= narrow(shape[1] & np.iinfo(narrow).max)

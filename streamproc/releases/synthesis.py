@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from streamproc.errors import Refused
-from streamproc.privacy.accountant import Odometer, total_spent
+from streamproc.privacy.accountant import PrivacyAccountant, total_spent
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.releases.contract import Contract, WindowContract
@@ -25,7 +25,7 @@ class Synthesis:
     period: Period
     contracts: Mapping[str, Contract]
     states: Mapping[str, State]
-    odometers: Mapping[str, Odometer]
+    accountants: Mapping[str, PrivacyAccountant]
 
     @classmethod
     def start(cls, contracts: Mapping[str, Contract]) -> Synthesis:
@@ -44,19 +44,20 @@ class Synthesis:
     ) -> Synthesis:
         """After `period` periods, some of which may have been drawn twice."""
         odometers = {
-            name: Odometer(name, contract.rho, contract.mechanism, period, redrawn) for name, contract in contracts.items()
+            name: PrivacyAccountant(name, contract.rho, contract.mechanism, period, redrawn)
+            for name, contract in contracts.items()
         }
         return cls(period, contracts, states, odometers)
 
     @property
     def redrawn(self) -> tuple[Period, ...]:
         """Periods drawn once more after an accepted loss; the same for every release."""
-        return next(iter(self.odometers.values())).redrawn
+        return next(iter(self.accountants.values())).redrawn
 
     @property
     def spent(self) -> Rho:
         """What all releases together have spent."""
-        return total_spent([odometer.spent for odometer in self.odometers.values()])
+        return total_spent([odometer.spent for odometer in self.accountants.values()])
 
     def rows(self, name: str) -> int | None:
         """Synthetic people of a release; None until its first column."""
@@ -82,7 +83,7 @@ class Synthesis:
         """
         self._check_source(entropy)
         period = Period(self.period + 1)
-        odometers = {name: odometer.next() for name, odometer in self.odometers.items()}
+        odometers = {name: odometer.next() for name, odometer in self.accountants.items()}
         states: dict[str, State] = {}
         steps: dict[str, Step] = {}
         for name, contract in self.contracts.items():

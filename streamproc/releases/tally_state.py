@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.privacy.types import IntArray, Period
-from streamproc.releases.row_assignment import Codes, narrowest
+from streamproc.releases.row_assignment import Codes, narrowest_dtype
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 
 
 @dataclass(frozen=True, eq=False)
-class Cohort:
+class TallyState:
     """A row per person; folding a period makes a new cohort."""
 
     study: Study
@@ -28,14 +28,14 @@ class Cohort:
     """For each cumulative release, each person's ones so far."""
 
     @classmethod
-    def of(cls, study: Study, people: int) -> Cohort:
+    def of(cls, study: Study, people: int) -> TallyState:
         """`people` individuals before period 1."""
         widest = max((r.k for r in study.releases if isinstance(r, WindowRelease)), default=1)
-        windows = np.zeros(people, dtype=narrowest(study.q**widest))
+        windows = np.zeros(people, dtype=narrowest_dtype(study.q**widest))
         ones = [r.name for r in study.releases if isinstance(r, CumulativeRelease)]
         return cls(study, Period(0), windows, {name: np.zeros(people, dtype=np.uint16) for name in ones})
 
-    def fold(self, symbols: npt.NDArray[np.uint8]) -> tuple[Cohort, dict[str, IntArray]]:
+    def fold(self, symbols: npt.NDArray[np.uint8]) -> tuple[TallyState, dict[str, IntArray]]:
         """Everyone's symbol of the next period, missing ones filled in: the new cohort and its tally for each release."""
         if symbols.shape != self.windows.shape:
             raise ValueError(f"{len(symbols)} symbols for {len(self.windows)} people")
@@ -53,7 +53,7 @@ class Cohort:
                 weights[release.name] = weights[release.name] + ones
                 reached = np.bincount(weights[release.name][ones], minlength=self.study.horizon + 1)
                 tally[release.name] = reached[1:].astype(np.int64)
-        return Cohort(self.study, period, windows, weights), tally
+        return TallyState(self.study, period, windows, weights), tally
 
     def _windows_with(self, symbols: npt.NDArray[np.uint8]) -> Codes:
         widest = max((r.k for r in self.study.releases if isinstance(r, WindowRelease)), default=1)

@@ -13,11 +13,11 @@ from decimal import ROUND_CEILING, Context, Decimal, localcontext
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import IntArray, Period
 from streamproc.privacy.window import WindowMechanism
 from streamproc.releases.contract import MAX_NUMERATOR, MAX_ROWS, WindowContract
-from streamproc.releases.row_assignment import Codes, assign_symbols, narrowest, newest, shuffled_rows
+from streamproc.releases.row_assignment import Codes, assign_symbols, last_symbols, narrowest_dtype, shuffled_rows
 from streamproc.releases.step import Column, Step
 
 
@@ -34,11 +34,13 @@ class WindowState:
     @classmethod
     def initial(cls, mechanism: WindowMechanism) -> WindowState:
         """Before period 1."""
-        none = np.zeros(0, dtype=narrowest(mechanism.bins))
+        none = np.zeros(0, dtype=narrowest_dtype(mechanism.bins))
         return cls(Period(0), none, np.zeros(mechanism.bins, dtype=np.int64))
 
 
-def step_window(contract: WindowContract, state: WindowState, tally: IntArray, draw: Draw) -> tuple[WindowState, Step]:
+def step_window(
+    contract: WindowContract, state: WindowState, tally: IntArray, draw: NoiseSource
+) -> tuple[WindowState, Step]:
     """One period: `tally` holds the exact count of each window (all zero while windows are incomplete)."""
     mechanism = contract.mechanism
     period = Period(state.period + 1)
@@ -51,8 +53,8 @@ def step_window(contract: WindowContract, state: WindowState, tally: IntArray, d
     return _later_step(contract, state, period, tally, draw)
 
 
-def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw: Draw) -> tuple[WindowState, Step]:
-    mechanism, rng = contract.mechanism, draw.choices()
+def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw: NoiseSource) -> tuple[WindowState, Step]:
+    mechanism, rng = contract.mechanism, draw.rng()
     if mechanism.measure == "contrast":
         totals = np.array([contract.expected_rows])
         noisy = draw.gaussian(contrasts(tally[None, :]).ravel(), mechanism.sigma_first)
@@ -68,9 +70,9 @@ def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw:
 
 
 def _later_step(
-    contract: WindowContract, state: WindowState, period: Period, tally: IntArray, draw: Draw
+    contract: WindowContract, state: WindowState, period: Period, tally: IntArray, draw: NoiseSource
 ) -> tuple[WindowState, Step]:
-    mechanism, rng = contract.mechanism, draw.choices()
+    mechanism, rng = contract.mechanism, draw.rng()
     q, overlaps = mechanism.q, mechanism.bins // mechanism.q
     totals = state.counts.reshape(q, overlaps).sum(axis=0)
     by_overlap = tally.reshape(overlaps, q)
@@ -81,7 +83,7 @@ def _later_step(
         noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_later)
         numerators, denominator = _from_histogram(noisy.reshape(overlaps, q), totals)
     counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
-    groups = newest(state.windows, overlaps)
+    groups = last_symbols(state.windows, overlaps)
     symbols = assign_symbols(groups, counts, rng)
     groups *= q
     groups += symbols
@@ -132,7 +134,7 @@ def _columns_of(windows: Codes, mechanism: WindowMechanism) -> list[Column]:
     """The `k` symbols of every window, oldest first."""
     columns: list[Column] = []
     for _ in range(mechanism.k):
-        columns.append(newest(windows, mechanism.q).astype(np.uint8, copy=False))
+        columns.append(last_symbols(windows, mechanism.q).astype(np.uint8, copy=False))
         windows = windows // mechanism.q
     return columns[::-1]
 

@@ -1,5 +1,5 @@
 """A whole study over histories that are already there: no stream, no files."""
 
-from streamproc.replay.replay import Replayed, replay_study, tallies_of
+from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 
-__all__ = ["Replayed", "replay_study", "tallies_of"]
+__all__ = ["ReplayResult", "replay_study", "tallies_of"]

@@ -17,7 +17,7 @@ from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
 from streamproc.releases.step import Step
-from streamproc.replay.replay import Replayed, Tallies
+from streamproc.replay.replay import ReplayResult, Tallies
 from streamproc.study import bin_labels
 
 _Number = TypeVar("_Number", np.int64, np.float64)
@@ -155,16 +155,16 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
+class RunEvaluation:
     """What is kept of one run: its rows of `errors.csv`, its score in each release, and of run 0 the whole study."""
 
     rows: bytes
     scores: Mapping[str, Score]
-    replayed: Replayed | None
+    replayed: ReplayResult | None
 
 
 @dataclass(frozen=True, eq=False)
-class Examine:
+class Evaluator:
     """Compares a run with the truth. A value with a call, so that it can be sent to other processes.
 
     Rows are written where the run is made: on every core, and less travels than a panel.
@@ -172,14 +172,14 @@ class Examine:
 
     questions: Mapping[str, Questions]
 
-    def __call__(self, run: int, replayed: Replayed) -> Examined:
+    def __call__(self, run: int, replayed: ReplayResult) -> RunEvaluation:
         rows = []
         scores = {}
         for name, questions in self.questions.items():
             answers = answers_of(questions, [period[name] for period in replayed.steps])
             rows.append(rows_of(run, questions, answers))
             scores[name] = score_of(questions, answers)
-        return Examined("".join(rows).encode(), scores, replayed if run == 0 else None)
+        return RunEvaluation("".join(rows).encode(), scores, replayed if run == 0 else None)
 
 
 def score_of(questions: Questions, answers: Answers) -> Score:

@@ -16,7 +16,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Histories:
+class People:
     """The reports of `n` people over `T` periods. Secret; printing it shows its size only."""
 
     ids: tuple[str, ...] | None
@@ -37,10 +37,10 @@ class Histories:
         object.__setattr__(self, "symbols", symbols)
 
     def __repr__(self) -> str:
-        return f"Histories(people={self.people}, periods={self.periods})"
+        return f"Histories(people={self.size}, periods={self.periods})"
 
     @property
-    def people(self) -> int:
+    def size(self) -> int:
         """Rows, `n`."""
         return int(self.symbols.shape[0])
 
@@ -49,7 +49,7 @@ class Histories:
         """Columns."""
         return int(self.symbols.shape[1])
 
-    def enrolled(self, roster: Sequence[str]) -> Histories:
+    def enrolled(self, roster: Sequence[str]) -> People:
         """A row for everybody on the roster, in its order; who is not in these histories never reported."""
         assert self.ids is not None
         row = {individual: place for place, individual in enumerate(roster)}
@@ -57,7 +57,7 @@ class Histories:
             raise InvalidInput("histories: somebody in them is not on the roster")
         symbols = np.full((len(roster), self.periods), MISSING, dtype=np.int8)
         symbols[[row[individual] for individual in self.ids]] = self.symbols
-        return Histories(tuple(roster), symbols)
+        return People(tuple(roster), symbols)
 
     def filled(self, study: Study) -> npt.NDArray[np.uint8]:
         """(n, T) alphabet indices, each missing one filled from that person's own history as the study says."""
@@ -68,7 +68,7 @@ class Histories:
             fixed = np.int8(study.symbol_index[fill])
             return np.where(self.symbols == MISSING, fixed, self.symbols).astype(np.uint8)
         out = np.empty(self.symbols.shape, dtype=np.uint8)
-        last: npt.NDArray[np.int8] = np.full(self.people, study.symbol_index[study.population.initial], dtype=np.int8)
+        last: npt.NDArray[np.int8] = np.full(self.size, study.symbol_index[study.population.initial], dtype=np.int8)
         for period in range(self.periods):
             reported = self.symbols[:, period]
             last = np.where(reported == MISSING, last, reported)

@@ -15,7 +15,7 @@ from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.releases.contract import Contract
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.study import Study
 
 Tallies: TypeAlias = Sequence[Mapping[str, IntArray]]
@@ -23,7 +23,7 @@ Tallies: TypeAlias = Sequence[Mapping[str, IntArray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Replayed:
+class ReplayResult:
     """A finished study."""
 
     study: Study
@@ -37,7 +37,7 @@ class Replayed:
 
 def tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, IntArray]]:
     """The exact tallies of every period; `symbols` holds a row per person, a column per period, nothing missing."""
-    cohort = Cohort.of(study, len(symbols))
+    cohort = TallyState.of(study, len(symbols))
     tallies = []
     for period in range(study.horizon):
         cohort, tally = cohort.fold(symbols[:, period])
@@ -51,7 +51,7 @@ def replay_study(
     tallies: Tallies,
     entropy: Entropy,
     on_period: Callable[[Period, Synthesis, Mapping[str, Step]], None] = lambda period, synthesis, steps: None,
-) -> Replayed:
+) -> ReplayResult:
     """Release everything; `on_period` is told after each period."""
     synthesis = Synthesis.start(contracts)
     panels = {name: Panel(contract) for name, contract in contracts.items()}
@@ -62,6 +62,6 @@ def replay_study(
         all_steps.append(steps)
         for name, step in steps.items():
             panels[name] = panels[name].extended(step)
-            spent[name].append(synthesis.odometers[name].spent)
+            spent[name].append(synthesis.accountants[name].spent)
         on_period(synthesis.period, synthesis, steps)
-    return Replayed(study, synthesis, panels, all_steps, spent)
+    return ReplayResult(study, synthesis, panels, all_steps, spent)

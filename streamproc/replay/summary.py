@@ -8,7 +8,7 @@ from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.contract import Contract, WindowContract
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from streamproc.releases.step import Step
-from streamproc.replay.replay import Replayed
+from streamproc.replay.replay import ReplayResult
 from streamproc.study import Study, bin_labels
 
 
@@ -66,7 +66,7 @@ class Summary(TypedDict):
     releases: dict[str, ReleaseSummary]
 
 
-def summary_of(replayed: Replayed) -> Summary:
+def summary_of(replayed: ReplayResult) -> Summary:
     """What `replay` says about a finished study. Numbers are as computed, not rounded."""
     privacy = replayed.study.privacy
     contracts = replayed.synthesis.contracts
@@ -99,7 +99,7 @@ def _add_replace_one(summary: Summary, costs: ReplaceOneCosts, study: Study) -> 
                 period["rho_spent_replace_one"] = costs.of_release(name, period["period"])
 
 
-def _release(contract: Contract, replayed: Replayed) -> ReleaseSummary:
+def _release(contract: Contract, replayed: ReplayResult) -> ReleaseSummary:
     steps = [period[contract.name] for period in replayed.steps]
     spent = replayed.spent[contract.name]
     labels = _labels(contract)

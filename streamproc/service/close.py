@@ -7,21 +7,21 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 
-from streamproc.client.outage_timeout import Patience
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.outage_timeout import OutageTimeout
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed
-from streamproc.log.control_topic import ControlFollower, append_cut, check_anybody, check_counts
+from streamproc.log.control_topic import ControlFollower, append_cut, require_cut_accepted, require_reports_in_period_1
 from streamproc.log.port import Log
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.privacy.types import Period
 from streamproc.service.deployment import Deployment
 from streamproc.service.release_stages import LedgerProgress, Stage, show_stages
 
-SOON = 2.0
+SHOW_STAGES_AFTER_S = 2.0
 """Seconds of waiting for a release before it is said what it waits for."""
 
 
-class Closing(Enum):
+class CloseOutcome(Enum):
     """What a word to close a period found."""
 
     REPORTED = auto()
@@ -32,13 +32,13 @@ class Closing(Enum):
     """It was closed before."""
 
 
-async def close_by_word(
+async def close_period_now(
     deployment: Deployment, period: Period, *, created: Callable[[Sequence[str]], None] | None = None
-) -> Closing:
+) -> CloseOutcome:
     """Close a period unless it is closed or released; `created` is told of the topics that had to be made for it."""
     async with deployment.connect() as log:
         if await _released(deployment, log) >= period:  # holds for a study that was purged too
-            return Closing.ALREADY
+            return CloseOutcome.ALREADY
         await deployment.check_begun(log)
         made = await set_up_topics(log, deployment.study)
         if made and created is not None:
@@ -46,23 +46,23 @@ async def close_by_word(
         return await close_period(deployment, log, period)
 
 
-async def close_period(deployment: Deployment, log: Log, period: Period) -> Closing:
+async def close_period(deployment: Deployment, log: Log, period: Period) -> CloseOutcome:
     """Append the cut unless it is there. Refuses one that is not the next, and a first one that nobody reported to."""
     async with _control(deployment, log) as control:
         closed = control.sequence.period
         if period <= closed:
-            return Closing.ALREADY
+            return CloseOutcome.ALREADY
         if period > closed + 1:
             raise InvalidInput(f"period {period}: period {closed + 1} must be closed first")
-        await check_anybody(log, deployment.study, period)
+        await require_reports_in_period_1(log, deployment.study, period)
         await append_cut(log, deployment.study, period)
-        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
-        check_counts(control, period)
+        await control.catch_up(await log.last_stable_offset(deployment.topics.control, 0))
+        require_cut_accepted(control, period)
         ends = [cut.ends for cut in control.sequence.cuts[:period]]
-        return Closing.SILENT if period > 1 and ends[-1] == ends[-2] else Closing.REPORTED
+        return CloseOutcome.SILENT if period > 1 and ends[-1] == ends[-2] else CloseOutcome.REPORTED
 
 
-async def closed_so_far(deployment: Deployment, log: Log) -> Period:
+async def last_closed_period(deployment: Deployment, log: Log) -> Period:
     """The last period closed; 0 for who may send reports but not read the control topic."""
     try:
         async with _control(deployment, log) as control:
@@ -79,11 +79,11 @@ async def until_released(deployment: Deployment, period: Period, *, show: Callab
     ledger = LedgerProgress()
 
     async def show_soon(log: Log) -> None:
-        await asyncio.sleep(SOON)
+        await asyncio.sleep(SHOW_STAGES_AFTER_S)
         await show_stages(log, deployment.study, deployment.clock, ledger, show)
 
     async with deployment.connect() as log, asyncio.TaskGroup() as group:
-        showing, waiting = group.create_task(show_soon(log)), Patience(deployment.timeout)
+        showing, waiting = group.create_task(show_soon(log)), OutageTimeout(deployment.timeout)
         while ledger.released < period:
             try:
                 await _follow_ledger(deployment, log, period, ledger, waiting)
@@ -94,14 +94,14 @@ async def until_released(deployment: Deployment, period: Period, *, show: Callab
 
 
 async def _follow_ledger(
-    deployment: Deployment, log: Log, period: Period, ledger: LedgerProgress, waiting: Patience
+    deployment: Deployment, log: Log, period: Period, ledger: LedgerProgress, waiting: OutageTimeout
 ) -> None:
     """Keep `ledger` up to date until it has the period."""
-    public = PublicStudy(log, deployment.study)
+    public = PublicReader(log, deployment.study)
     try:
         await public.catch_up_ledger()
         while True:
-            waiting.answered()
+            waiting.reset()
             ledger.begun, ledger.released, ledger.answers = public.ledger is not None, public.period, True
             if public.period >= period:
                 return
@@ -115,7 +115,7 @@ async def _control(deployment: Deployment, log: Log) -> AsyncIterator[ControlFol
     """A follower that has read all there is."""
     control = await ControlFollower.open(log, deployment.study)
     try:
-        await control.catch_up(await log.stable_offset(deployment.topics.control, 0))
+        await control.catch_up(await log.last_stable_offset(deployment.topics.control, 0))
         yield control
     finally:
         await control.close()
@@ -123,7 +123,7 @@ async def _control(deployment: Deployment, log: Log) -> AsyncIterator[ControlFol
 
 async def _released(deployment: Deployment, log: Log) -> Period:
     """The last period in the ledger."""
-    public = PublicStudy(log, deployment.study)
+    public = PublicReader(log, deployment.study)
     try:
         await public.catch_up_ledger()
         return public.period

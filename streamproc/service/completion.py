@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import aclosing, suppress
 
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import NoSuchTopic
-from streamproc.log.port import Log, everything
+from streamproc.log.port import Log, read_to_end
 from streamproc.service.deployment import Deployment
-from streamproc.synthesizer.recovery import Seen, check_same_study
+from streamproc.synthesizer.recovery import LedgerSnapshot, require_same_study
 
 
 async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
@@ -17,7 +17,7 @@ async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
     Refuses another study of the same name, over or not, before anything is set up for it. `draws`: asked by one who would
     draw noise, and so must be on the study's side of `insecure`.
     """
-    public = PublicStudy(log, deployment.study)
+    public = PublicReader(log, deployment.study)
     try:
         await public.catch_up_ledger()
     finally:
@@ -31,11 +31,11 @@ async def is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
 
 async def has_begun(deployment: Deployment, log: Log) -> bool:
     """Whether the study's ledger holds a record."""
-    async with aclosing(everything(log, deployment.topics.ledger)) as records:
+    async with aclosing(read_to_end(log, deployment.topics.ledger)) as records:
         return await anext(records, None) is not None
 
 
-async def check_same(deployment: Deployment, log: Log, public: PublicStudy, insecure: bool | None = None) -> None:
+async def check_same(deployment: Deployment, log: Log, public: PublicReader, insecure: bool | None = None) -> None:
     """Refuse another study of the same name.
 
     Without the control topic, which holds the key of the roster's digest, one with a roster cannot be told from another: so
@@ -46,4 +46,4 @@ async def check_same(deployment: Deployment, log: Log, public: PublicStudy, inse
     with suppress(NoSuchTopic):
         mark = await deployment.fingerprint(log)
         side = public.ledger.study.insecure if insecure is None else insecure
-        check_same_study(Seen(public.ledger, ()), deployment.study, mark, insecure=side)
+        require_same_study(LedgerSnapshot(public.ledger, ()), deployment.study, mark, insecure=side)

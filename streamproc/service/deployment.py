@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from streamproc.errors import InvalidInput, Malformed, NoRoster, NoSuchTopic, NotAllowed, Refused
+from streamproc.errors import InvalidInput, Malformed, NoSuchTopic, NotAllowed, Refused, RosterUnavailable
 from streamproc.files.study_files import read_roster, read_study
 from streamproc.log.connect import connect
 from streamproc.log.control_topic import ControlFollower
-from streamproc.log.port import Log, everything
+from streamproc.log.port import Log, read_to_end
 from streamproc.privacy.noise import Entropy
 from streamproc.protocol.ledger import StudyRecord, decode_ledger
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock, SystemClock
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.storage.environment import check_environment
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.study import Broker, Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 
@@ -98,34 +98,34 @@ class Deployment:
         """A connection to the study's broker, to be entered."""
         return connect(self.broker.url, folder=self.broker_folder, timeout=self.timeout, on_slow=self.on_slow_connection)
 
-    def disk(self) -> FolderDisk:
+    def state_folder(self) -> LocalStateFolder:
         """The state folder."""
-        return FolderDisk(self.state)
+        return LocalStateFolder(self.state)
 
     @contextmanager
-    def locked_disk(self) -> Iterator[FolderDisk]:
+    def locked_state_folder(self) -> Iterator[LocalStateFolder]:
         """The state folder, as the only one who may change the synthesizer's state in it."""
-        disk = self.disk()
+        disk = self.state_folder()
         with self._locked(disk, LOCK, "another synthesizer is using it"):
             yield disk
 
     @contextmanager
-    def gathering_disk(self) -> Iterator[FolderDisk]:
+    def shared_state_folder(self) -> Iterator[LocalStateFolder]:
         """The state folder, as one of the gatherers in it; afterwards nothing is written through it any more."""
-        disk = self.disk()
+        disk = self.state_folder()
         purged = "is being purged, since the study is over; no gatherer is needed"
         with self._locked(disk, GATHER_LOCK, purged, shared=True):
             yield disk
 
     @contextmanager
-    def idle_disk(self) -> Iterator[FolderDisk]:
+    def idle_state_folder(self) -> Iterator[LocalStateFolder]:
         """The state folder, in which nobody works now: neither a synthesizer nor any gatherer."""
         busy = "a gatherer is still using it; wait until it is done, and run it again"
-        with self.locked_disk() as disk, self._locked(disk, GATHER_LOCK, busy):
+        with self.locked_state_folder() as disk, self._locked(disk, GATHER_LOCK, busy):
             yield disk
 
     @contextmanager
-    def _locked(self, disk: FolderDisk, name: str, refusal: str, *, shared: bool = False) -> Iterator[None]:
+    def _locked(self, disk: LocalStateFolder, name: str, refusal: str, *, shared: bool = False) -> Iterator[None]:
         if not disk.lock(name, shared=shared):
             raise Refused(f"state folder {self.state}: {refusal}")
         try:
@@ -142,7 +142,7 @@ class Deployment:
 
         `only_reports`: asked by one who only reports, and need not have the roster; without it values are not compared.
         """
-        async with aclosing(everything(log, self.topics.ledger)) as records:
+        async with aclosing(read_to_end(log, self.topics.ledger)) as records:
             first = await anext(records, None)
         if first is None:
             return
@@ -157,7 +157,7 @@ class Deployment:
             raise Refused(f"topic {self.topics.ledger}: does not begin with a study record") from None
         except NotAllowed:
             return  # a reporter may not read the key of a roster's digest
-        except NoRoster:
+        except RosterUnavailable:
             if only_reports:
                 return
             raise
@@ -191,7 +191,7 @@ class Deployment:
         """The random key in the control topic, which no other stream has."""
         control = await ControlFollower.open(log, self.study)
         try:
-            await control.catch_up(await log.stable_offset(self.topics.control, 0))
+            await control.catch_up(await log.last_stable_offset(self.topics.control, 0))
         finally:
             await control.close()
         if control.key is None:

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from streamproc.errors import InvalidInput
 from streamproc.service.connections import ACCEPT_BACKLOG, OPERATOR_LIMITS, Connections, Limits
-from streamproc.service.load_control import Crowded, Shared, Turnstile
+from streamproc.service.load_control import ConcurrencyLimiter, Overloaded, SingleFlight
 from streamproc.service.response_streaming import CHUNK, Pace, pieces_of, stream_response
 from streamproc.storage.secret_files import read_secret
 
@@ -23,10 +23,10 @@ LOOPBACK = "127.0.0.1"
 
 _NOW = {"Cache-Control": "no-store"}
 
-PATIENCE = 5.0
+SHUTDOWN_TIMEOUT_S = 5.0
 """Seconds that answers under way have to end when the process is told to."""
 
-LINGERING = 2.0
+LINGERING_TIME_S = 2.0
 """Seconds for which the body of a request, which is not wanted, is read and dropped before its connection is closed."""
 
 METRICS_AT_ONCE, METRICS_WAITING = 16, 64
@@ -76,7 +76,7 @@ class Listener:
         self._ready = ready
         self._limits, self._pace = limits or Limits(), pace or Pace()
         self._metrics = EncodedMetrics(registry, version)
-        self._scrapes = Turnstile(METRICS_AT_ONCE, METRICS_WAITING)
+        self._scrapes = ConcurrencyLimiter(METRICS_AT_ONCE, METRICS_WAITING)
         self.app = web.Application()
         self.app.add_routes(
             [
@@ -89,10 +89,10 @@ class Listener:
         self._runner = web.AppRunner(
             self.app,
             access_log=None,
-            shutdown_timeout=PATIENCE,
+            shutdown_timeout=SHUTDOWN_TIMEOUT_S,
             handler_cancellation=True,
             auto_decompress=False,
-            lingering_time=LINGERING,
+            lingering_time=LINGERING_TIME_S,
             keepalive_timeout=self._limits.idle,
         )
         self.connections = Connections(self._new_protocol, self._limits)
@@ -135,8 +135,8 @@ class Listener:
                 body = await self._metrics.encode()
                 headers = {"Content-Type": CONTENT_TYPE_LATEST, "Content-Length": str(len(body))}
                 response = web.StreamResponse(headers=headers)
-                return await stream_response(request, response, pieces_of([body]), self._scrapes.is_crowded, self._pace)
-        except Crowded:
+                return await stream_response(request, response, pieces_of([body]), self._scrapes.has_waiters, self._pace)
+        except Overloaded:
             headers = _NOW | {"Retry-After": "2"}
             return web.Response(status=503, text="too many clients read the metrics; try again later\n", headers=headers)
 
@@ -155,7 +155,7 @@ class EncodedMetrics:
         self._registry = registry
         self._version = version
         self._encoded: tuple[int, bytes] | None = None
-        self._encoding = Shared[bytes]()
+        self._encoding = SingleFlight[bytes]()
         # A thread of its own: scrapes must not take those of the default executor, which the roles use.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
@@ -194,7 +194,7 @@ def operator_listener(
     if token is None:
         listener.app.middlewares.append(_called_by_its_address)
     else:
-        demand(listener.app, token)
+        require_bearer_token(listener.app, token)
     return listener
 
 
@@ -208,9 +208,9 @@ async def _called_by_its_address(request: web.Request, handler: Handler) -> web.
 
 
 TOKEN_FILE = "STREAMPROC_OPERATOR_TOKEN_FILE"
-SHORTEST = 16
+MIN_TOKEN_LENGTH = 16
 """Characters of a token, at least: nothing slows down who guesses."""
-OPEN = ("/livez", "/readyz")
+PATHS_WITHOUT_TOKEN = ("/livez", "/readyz")
 """For probes, which have no token: they tell whether the process does its work, and nothing about people."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -221,21 +221,21 @@ def read_token(environ: Mapping[str, str]) -> str | None:
     if not environ.get(TOKEN_FILE):
         return None
     token = read_secret(TOKEN_FILE, Path(environ[TOKEN_FILE])).strip()
-    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+    if len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(
-            f"{TOKEN_FILE}: expected one line of {SHORTEST} or more letters, digits and signs, without spaces"
+            f"{TOKEN_FILE}: expected one line of {MIN_TOKEN_LENGTH} or more letters, digits and signs, without spaces"
         )
     return token
 
 
-def demand(app: web.Application, token: str) -> None:
+def require_bearer_token(app: web.Application, token: str) -> None:
     """Answer requests only if they carry `Authorization: Bearer TOKEN`, but for `OPEN`."""
     expected = f"Bearer {token}".encode()
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         shown = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        if request.path in OPEN or hmac.compare_digest(shown, expected):
+        if request.path in PATHS_WITHOUT_TOKEN or hmac.compare_digest(shown, expected):
             return await handler(request)
         return web.Response(status=401, text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
 

@@ -26,10 +26,10 @@ from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 
 Result = TypeVar("Result")
 
-BACK = "the broker is back"
+BROKER_BACK = "the broker is back"
 """The log line when no part of the process waits for the broker any more."""
 
-LONGEST_PAUSE = 30.0
+MAX_RETRY_PAUSE_S = 30.0
 """Seconds between two tries to reach a broker that is away."""
 
 # The parts of a process that can be in trouble while others are not; besides, each gathered partition is one.
@@ -70,14 +70,14 @@ class ProcessMonitor:
         """The same as far as everybody may know: how long a gatherer takes to catch up tells how much was reported."""
         return self._ledger_read and not self._waiting & {CONNECTION, LEDGER} and not self._refused
 
-    def well(self, part: str) -> None:
+    def mark_healthy(self, part: str) -> None:
         """That part is not in trouble, or not any more: it has done what it could not do."""
         if part in self._waiting:
             self._waiting.remove(part)
             if not self._waiting:
-                event(BACK)
+                event(BROKER_BACK)
 
-    def ended(self, part: str) -> None:
+    def forget_part(self, part: str) -> None:
         """That part has ended, so it waits for nobody; whether the broker is back is not known."""
         self._waiting.discard(part)
 
@@ -86,16 +86,16 @@ class ProcessMonitor:
         self._refused = True
         self.operator.refused.set(1)
 
-    def followed(self) -> None:
+    def mark_ledger_read(self) -> None:
         """The ledger is read to its end."""
         self._ledger_read = True
-        self.well(LEDGER)
+        self.mark_healthy(LEDGER)
 
-    def unfollowed(self) -> None:
+    def mark_ledger_unread(self) -> None:
         """The ledger is not read, or what it holds is not what this study published; `followed` ends this."""
         self._ledger_read = False
 
-    def recorded(self, ledger: VerifiedLedger | None) -> None:
+    def show_ledger(self, ledger: VerifiedLedger | None) -> None:
         """This is the public ledger, read to its end; None before the study began.
 
         Whoever reads it may say so, in any order: what was shown does not go back.
@@ -122,7 +122,7 @@ class ProcessMonitor:
 
     def watermark(self, period: Period) -> None:
         """Every partition has tallied this period."""
-        self.well(SYNTHESIZER)
+        self.mark_healthy(SYNTHESIZER)
         self.operator.watermark.set(period)
         self._since = time.monotonic()
 
@@ -132,7 +132,7 @@ class ProcessMonitor:
 
     def waiting(self, period: Period, until: datetime) -> None:
         """A period is durable, and is published at its release time."""
-        self.well(SYNTHESIZER)
+        self.mark_healthy(SYNTHESIZER)
         self._held = time.monotonic()
         self.operator.held.set(period)
         event("drawn, waiting for the release time", period=period, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
@@ -148,7 +148,7 @@ class ProcessMonitor:
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
         """A period is published, or was found to be when the process started."""
-        self.well(SYNTHESIZER)
+        self.mark_healthy(SYNTHESIZER)
         for name, contract in synthesis.contracts.items():
             counts = _released_counts(contract, synthesis.states[name])
             if counts is not None:
@@ -175,7 +175,7 @@ class ProcessMonitor:
         self.operator.fenced.inc()
         event("fenced", logging.WARNING, period=period)
 
-    def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
+    def mark_degraded(self, problem: str, part: str = SYNTHESIZER) -> None:
         """Something that will be tried again; it is over when that part says so, whatever others can do meanwhile."""
         self._waiting.add(part)
         self.operator.troubles.inc()
@@ -197,13 +197,13 @@ class ProcessMonitor:
 
     def assigned(self, partition: int) -> None:
         """The partition is gathered here from now on."""
-        self._behind.add(gathering_of(partition))
+        self._behind.add(partition_part(partition))
         self.operator.begin(partition)
         event("partition assigned", partition=partition)
 
     def given_up(self, partition: int) -> None:
         """The partition is not gathered here any more."""
-        self._behind.discard(gathering_of(partition))
+        self._behind.discard(partition_part(partition))
         self.operator.forget(partition)
         event("partition given up", partition=partition)
 
@@ -211,7 +211,7 @@ class ProcessMonitor:
 
     def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
         """A gatherer reads on from its checkpoint of `size` bytes, or from the start of the log without one."""
-        self._behind.add(gathering_of(partition))
+        self._behind.add(partition_part(partition))
         self.operator.lag.labels(partition).set(lag)
         self.operator.people.labels(partition).set(people)
         self.operator.settled.labels(partition).set(period)
@@ -236,7 +236,7 @@ class ProcessMonitor:
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
         """A period of one partition was sent."""
-        self.well(gathering_of(partition))
+        self.mark_healthy(partition_part(partition))
         self.operator.people.labels(partition).set(people)
         self.operator.settled.labels(partition).set(period)
         event("tallied", partition=partition, period=period)
@@ -247,21 +247,21 @@ class ProcessMonitor:
 
     def waits_for_study(self, partition: int) -> None:
         """The study has not begun, so the gatherer has nothing to catch up with."""
-        self.well(gathering_of(partition))
-        self._behind.discard(gathering_of(partition))
+        self.mark_healthy(partition_part(partition))
+        self._behind.discard(partition_part(partition))
 
     def caught_up(self, partition: int) -> None:
         """What could be read when the gatherer resumed is read."""
-        if gathering_of(partition) in self._behind:
-            self._behind.remove(gathering_of(partition))
+        if partition_part(partition) in self._behind:
+            self._behind.remove(partition_part(partition))
             event("caught up with the log", partition=partition)
 
     def up_to_date(self, partition: int) -> None:
         """Every period of it that is closed was sent."""
-        self.well(gathering_of(partition))
+        self.mark_healthy(partition_part(partition))
 
 
-def gathering_of(partition: int) -> str:
+def partition_part(partition: int) -> str:
     """The part that gathers a partition."""
     return f"partition {partition}"
 
@@ -274,7 +274,9 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
     return state.counts if state.period >= contract.mechanism.k else None
 
 
-async def patiently(work: Callable[[], Awaitable[Result]], health: ProcessMonitor, part: str = CONNECTION) -> Result:
+async def retry_while_unavailable(
+    work: Callable[[], Awaitable[Result]], health: ProcessMonitor, part: str = CONNECTION
+) -> Result:
     """Do it, waiting for a broker that is away; a denied authorisation ends it at once.
 
     Work that goes on for long tells `health` itself when that part of the process is well again.
@@ -285,15 +287,15 @@ async def patiently(work: Callable[[], Awaitable[Result]], health: ProcessMonito
             began = asyncio.get_running_loop().time()
             try:
                 done = await work()
-                health.well(part)
+                health.mark_healthy(part)
                 return done
             except NotAllowed:
                 raise
             except (LogUnavailable, OutcomeUnknown) as problem:
-                if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
+                if asyncio.get_running_loop().time() - began > MAX_RETRY_PAUSE_S:
                     pause = 0.5  # it worked for a while: this is another trouble
-                health.trouble(f"the broker is away, trying again in {pause:g} s: {problem}", part)
+                health.mark_degraded(f"the broker is away, trying again in {pause:g} s: {problem}", part)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
     finally:
-        health.ended(part)
+        health.forget_part(part)

@@ -16,9 +16,9 @@ from typing import TypeVar, cast
 
 from streamproc.errors import StreamprocError
 from streamproc.releases.contract import Contract
-from streamproc.replay import Replayed, replay_study
+from streamproc.replay import ReplayResult, replay_study
 from streamproc.replay.replay import Tallies
-from streamproc.storage.entropy import SeededEntropy, one_process
+from streamproc.storage.entropy import SeededEntropy, shared_process_entropy
 from streamproc.study import Study
 
 Outcome = TypeVar("Outcome")
@@ -33,7 +33,7 @@ def repeat_study(
     study: Study,
     contracts: Mapping[str, Contract],
     tallies: Tallies,
-    ask: Callable[[int, Replayed], Outcome],
+    evaluate: Callable[[int, ReplayResult], Outcome],
     runs: int,
     seed: int | None = None,
 ) -> Iterator[Outcome]:
@@ -45,7 +45,7 @@ def repeat_study(
     workers = min(os.cpu_count() or 1, runs)
     context = multiprocessing.get_context("spawn")
     told, tell = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, context, _prepare, (told, (study, contracts, tallies, ask, seed)))
+    pool = ProcessPoolExecutor(workers, context, _prepare, (told, (study, contracts, tallies, evaluate, seed)))
     chunk = max(1, min(_CHUNK, runs // (16 * workers)))
     chunks = (range(first, min(first + chunk, runs)) for first in range(0, runs, chunk))
     waiting: deque[Future[list[object]]] = deque()
@@ -76,7 +76,7 @@ def _signals_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-_Prepared = tuple[Study, Mapping[str, Contract], Tallies, Callable[[int, Replayed], object], int | None]
+_Prepared = tuple[Study, Mapping[str, Contract], Tallies, Callable[[int, ReplayResult], object], int | None]
 _prepared: _Prepared
 
 
@@ -97,7 +97,7 @@ def _run(runs: range) -> list[object]:
     study, contracts, tallies, ask, seed = _prepared
     outcomes = []
     for run in runs:
-        with one_process() if seed is None else nullcontext(SeededEntropy(seed + run)) as entropy:
+        with shared_process_entropy() if seed is None else nullcontext(SeededEntropy(seed + run)) as entropy:
             replayed = replay_study(study, contracts, tallies, entropy)
         outcomes.append(ask(run, replayed))
     return outcomes

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import NotAllowed, Refused
 from streamproc.log.port import Log
 from streamproc.service.completion import check_same
@@ -30,15 +30,15 @@ async def purge_study(deployment: Deployment) -> Purged:
     """
     async with deployment.connect() as log:
         await _check_over(deployment, log)
-        with deployment.idle_disk() as disk:
-            held = disk.check_ours()
+        with deployment.idle_state_folder() as disk:
+            held = disk.check_only_own_files()
             topics = await _delete_topics(deployment, log)
             disk.clear()
     return Purged(topics, held)
 
 
 async def _check_over(deployment: Deployment, log: Log) -> None:
-    public = PublicStudy(log, deployment.study)
+    public = PublicReader(log, deployment.study)
     try:
         await public.catch_up()
     finally:

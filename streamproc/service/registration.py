@@ -48,7 +48,7 @@ async def register_stream(
     """
     registry = SiteRegistry.of(os.environ if environ is None else environ)
     if registry is None:
-        if not again and deployment.seed is None and await log.end_offset(deployment.topics.ledger, 0) == 0:
+        if not again and deployment.seed is None and await log.high_watermark(deployment.topics.ledger, 0) == 0:
             event(NOT_CHECKED, logging.WARNING)
         return
     insecure, address = deployment.seed is not None, deployment.broker_address

@@ -13,9 +13,9 @@ from streamproc.log.port import Log
 from streamproc.privacy.types import Period
 from streamproc.storage.clock import Clock
 from streamproc.study import Schedule, Study
-from streamproc.synthesizer.tally_reader import TallyInbox
+from streamproc.synthesizer.tally_reader import TallyReader
 
-INTERVAL = 0.5
+POLL_INTERVAL_S = 0.5
 """Seconds between two looks at the tallies."""
 
 PARTITIONS_SHOWN = 8
@@ -99,7 +99,7 @@ async def show_stages(log: Log, study: Study, clock: Clock, ledger: LedgerProgre
     try:
         while True:
             show(await _stage(ledger, tallies, study.schedule, clock))
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(POLL_INTERVAL_S)
     finally:
         await tallies.close()
 
@@ -137,7 +137,7 @@ class _Tallies:
     def __init__(self, log: Log, study: Study) -> None:
         self._log = log
         self._study = study
-        self._inbox: TallyInbox | None = None
+        self._inbox: TallyReader | None = None
         self._readable = True
 
     async def missing(self, period: Period) -> Sequence[int] | None:
@@ -146,11 +146,11 @@ class _Tallies:
             return None
         try:
             if self._inbox is None:
-                self._inbox = await TallyInbox.open(self._log, self._study)
-            end = await self._log.stable_offset(self._inbox.topic, 0)
+                self._inbox = await TallyReader.open(self._log, self._study)
+            end = await self._log.last_stable_offset(self._inbox.topic, 0)
             while self._inbox.position < end:
                 self._inbox.forget(Period(period - 1))
-                await self._inbox.poll(timeout=INTERVAL)
+                await self._inbox.poll(timeout=POLL_INTERVAL_S)
             return self._inbox.missing(period)
         except (NotAllowed, NoSuchTopic, OffsetLost, Refused):
             self._readable = False

@@ -12,7 +12,7 @@ from aiohttp import web
 CHUNK = 81_920
 """Bytes written at once. aiohttp waits for a full write buffer only after a write of more than 65,536 bytes."""
 
-CROWD_CHECK_INTERVAL_S = 0.5
+CONTENTION_CHECK_INTERVAL_S = 0.5
 """Seconds between two checks whether other clients wait."""
 
 
@@ -24,7 +24,7 @@ class Pace:
     """Bytes a second that a client must read, averaged over the seconds below. A slow mobile line is faster."""
     alone: float = 30.0
     """Seconds over which a client is measured while nobody waits for its place."""
-    crowded: float = 5.0
+    contended: float = 5.0
     """Seconds while others wait, counted from when they began to: a client that reads nothing must not keep them waiting for
     long. Each chunk is read within 2.5 seconds at `rate`, so these are enough for two."""
 
@@ -55,10 +55,10 @@ class Meter:
 class Meters:
     """The meters of one client: one all the time, and one while other clients wait, from when they began to."""
 
-    def __init__(self, pace: Pace, is_crowded: Callable[[], bool]) -> None:
-        self._pace, self._is_crowded = pace, is_crowded
+    def __init__(self, pace: Pace, others_wait: Callable[[], bool]) -> None:
+        self._pace, self._others_wait = pace, others_wait
         self._alone = Meter(pace.alone, pace.rate)
-        self._crowded: Meter | None = None
+        self._contended: Meter | None = None
 
     async def wait_for(self, write: Coroutine[Any, Any, None], count: int) -> None:
         """Wait until the write buffer has taken the `count` bytes of a write; TimeoutError if the client is too slow."""
@@ -70,7 +70,7 @@ class Meters:
                 if left <= 0:
                     raise TimeoutError
                 began = now()
-                await asyncio.wait([writing], timeout=min(left, CROWD_CHECK_INTERVAL_S))
+                await asyncio.wait([writing], timeout=min(left, CONTENTION_CHECK_INTERVAL_S))
                 for meter in self._meters():
                     meter.count_seconds(now() - began)
             writing.result()
@@ -81,28 +81,28 @@ class Meters:
 
     def _current(self) -> list[Meter]:
         """The meters that apply from now on."""
-        if not self._is_crowded():
-            self._crowded = None
-        elif self._crowded is None:
-            self._crowded = Meter(self._pace.crowded, self._pace.rate)
+        if not self._others_wait():
+            self._contended = None
+        elif self._contended is None:
+            self._contended = Meter(self._pace.contended, self._pace.rate)
         return self._meters()
 
     def _meters(self) -> list[Meter]:
-        return [self._alone] if self._crowded is None else [self._alone, self._crowded]
+        return [self._alone] if self._contended is None else [self._alone, self._contended]
 
 
 async def stream_response(
     request: web.Request,
     response: web.StreamResponse,
     pieces: AsyncIterator[bytes],
-    is_crowded: Callable[[], bool],
+    others_wait: Callable[[], bool],
     pace: Pace,
 ) -> web.StreamResponse:
     """Send a response piece by piece, and return it; the connection of a client that is slower than `pace` is aborted.
 
     The response holds no more than a chunk beyond the write buffer's limit, besides the piece it is at.
     """
-    meters = Meters(pace, is_crowded)
+    meters = Meters(pace, others_wait)
     try:
         await response.prepare(request)
         if request.method != "HEAD":

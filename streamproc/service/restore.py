@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import NoSuchTopic, Refused
 from streamproc.log.port import Log
 from streamproc.privacy.types import Period
@@ -12,11 +12,11 @@ from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.releases.contract import stated_contracts
 from streamproc.releases.measured import measurements_of
 from streamproc.service.deployment import Deployment
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.study import Study
-from streamproc.synthesizer.checkpoint import STATE_FILE, Stored, restored, settle, write_stored
-from streamproc.synthesizer.recovery import check_same_study, look, settled_down
-from streamproc.synthesizer.tally_reader import StudyTally, TallyInbox, check_people
+from streamproc.synthesizer.checkpoint import STATE_FILE, Checkpoint, mark_published, restore_checkpoint, write_checkpoint
+from streamproc.synthesizer.recovery import read_published_state, require_same_study, wait_for_open_transactions
+from streamproc.synthesizer.tally_reader import StudyTally, TallyReader, population_size
 
 
 async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
@@ -25,21 +25,21 @@ async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
     One that fails or dies, wherever, has restored nothing and can be tried again, or has restored everything. Where it is
     plain that there is nothing to restore, no folder is made.
     """
-    _check_lost(deployment, deployment.disk())
+    _check_lost(deployment, deployment.state_folder())
     async with deployment.connect() as log:
         await _ledger(deployment, log, accept_cost=accept_cost)
-        with deployment.locked_disk() as disk:
+        with deployment.locked_state_folder() as disk:
             # All of it again: what was read before the lock may have been restored or purged by somebody else meanwhile.
             _check_lost(deployment, disk)
             mark, ledger = await _ledger(deployment, log, accept_cost=accept_cost)
             stored = await _rebuild(deployment.study, log, ledger)
             # The mark comes first: it says nothing without the state, whose one write is then the whole of the restore.
-            await asyncio.to_thread(settle, disk, mark, stored.draft)
-            await asyncio.to_thread(write_stored, disk, mark, stored)
+            await asyncio.to_thread(mark_published, disk, mark, stored.pending)
+            await asyncio.to_thread(write_checkpoint, disk, mark, stored)
     return ledger.period
 
 
-def _check_lost(deployment: Deployment, disk: FolderDisk) -> None:
+def _check_lost(deployment: Deployment, disk: LocalStateFolder) -> None:
     if disk.read(STATE_FILE) is not None:
         raise Refused(
             f"state folder {deployment.state}: holds a state already; if a synthesizer refuses it and there is no newer "
@@ -55,13 +55,13 @@ async def _ledger(deployment: Deployment, log: Log, *, accept_cost: bool) -> tup
     study = deployment.study
     mark = await deployment.fingerprint(log)
     # What is lost can be told only when nothing is about to appear.
-    if not await settled_down(log, deployment.topics.ledger, deployment.clock):
+    if not await wait_for_open_transactions(log, deployment.topics.ledger, deployment.clock):
         raise Refused(f"topic {deployment.topics.ledger}: a transaction stays open on it; is a synthesizer running?")
-    seen = await look(log, study)
+    seen = await read_published_state(log, study)
     ledger = seen.ledger
     if ledger is None:
         raise Refused(f"study {study.name}: has no ledger, so there is nothing to restore")
-    check_same_study(seen, study, mark, insecure=ledger.study.insecure)
+    require_same_study(seen, study, mark, insecure=ledger.study.insecure)
     if not ledger.period and not ledger.intents:
         raise Refused(f"study {study.name}: has released nothing yet, so there is nothing to restore; start it")
     if ledger.intents and not accept_cost:
@@ -78,13 +78,13 @@ def _no_tallies(topic: str) -> Refused:
     return Refused(f"topic {topic}: is gone, so the state cannot be rebuilt; was the study purged?")
 
 
-async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
+async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Checkpoint:
     tallies = await _tallies(study, log, ledger.period)
-    public = PublicStudy(log, study)
+    public = PublicReader(log, study)
     try:
         await public.catch_up()
         await asyncio.to_thread(public.check_complete)
-        implied = stated_contracts(study, check_people(tallies[0]), insecure=ledger.study.insecure)
+        implied = stated_contracts(study, population_size(tallies[0]), insecure=ledger.study.insecure)
         # A published contract states the noise that was drawn: it decides the cost, to the last digit.
         known = {name: public.contracts().get(name, contract) for name, contract in implied.items()}
         # No further than this ledger goes: a synthesizer elsewhere may have released another period since it was read.
@@ -99,17 +99,17 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Stored:
         ]
         for name, contract in known.items()
     }
-    return restored(ledger, known, columns, measurements, tallies[: ledger.period])
+    return restore_checkpoint(ledger, known, columns, measurements, tallies[: ledger.period])
 
 
 async def _tallies(study: Study, log: Log, through: Period) -> list[StudyTally]:
     """The exact tallies of periods `1..through`, and at least that of period 1; refused if any is gone."""
     try:
-        inbox = await TallyInbox.open(log, study)
+        inbox = await TallyReader.open(log, study)
     except NoSuchTopic as missing:
         raise _no_tallies(missing.topic) from None
     try:
-        end = await log.stable_offset(inbox.topic, 0)
+        end = await log.last_stable_offset(inbox.topic, 0)
         while inbox.position < end:
             await inbox.poll(timeout=0.5)
         found = [inbox.complete(Period(t)) for t in range(1, max(through, 1) + 1)]

@@ -7,20 +7,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from streamproc.client.public_reader import PublicStudy
-from streamproc.errors import LogError, NotAllowed, NotSetUp, Refused
-from streamproc.gatherer.worker import Gatherer
-from streamproc.gatherer.worker import Ports as GathererPorts
-from streamproc.log.port import Log, Membership
+from streamproc.client.public_reader import PublicReader
+from streamproc.errors import LogError, NotAllowed, Refused, TopicsNotSetUp
+from streamproc.gatherer.worker import Gatherer, GathererPorts
+from streamproc.log.port import GroupMembership, Log
 from streamproc.log.topic_setup import check_topics, set_up_topics
 from streamproc.protocol.topics import Role
 from streamproc.service.completion import has_begun, is_over
 from streamproc.service.deployment import Deployment
-from streamproc.service.monitor import GATHERERS, LEDGER, SCHEDULE, SYNTHESIZER, ProcessMonitor, gathering_of, patiently
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.service.monitor import (
+    GATHERERS,
+    LEDGER,
+    SCHEDULE,
+    SYNTHESIZER,
+    ProcessMonitor,
+    partition_part,
+    retry_while_unavailable,
+)
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.scheduler import Scheduler
-from streamproc.synthesizer.worker import Ports as SynthesizerPorts
-from streamproc.synthesizer.worker import Synthesizer
+from streamproc.synthesizer.worker import Synthesizer, SynthesizerPorts
 
 
 async def synthesize(
@@ -40,25 +46,25 @@ async def synthesize(
     """
     study, clock = deployment.study, deployment.clock
     started = started or asyncio.Event()
-    if await patiently(lambda: is_over(deployment, log, draws=True), health, SYNTHESIZER):
+    if await retry_while_unavailable(lambda: is_over(deployment, log, draws=True), health, SYNTHESIZER):
         started.set()
         return await _follow_ledger(deployment, log, health)
     try:
-        await patiently(lambda: _check_topics(deployment, log, Role.SYNTHESIZER), health, SYNTHESIZER)
-    except (NotAllowed, NotSetUp):
+        await retry_while_unavailable(lambda: _check_topics(deployment, log, Role.SYNTHESIZER), health, SYNTHESIZER)
+    except (NotAllowed, TopicsNotSetUp):
         if not create:
             raise
-    with deployment.locked_disk() as disk:
+    with deployment.locked_state_folder() as disk:
         if create:
-            await patiently(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health, SYNTHESIZER)
-        mark = await patiently(lambda: deployment.fingerprint(log), health, SYNTHESIZER)
+            await retry_while_unavailable(lambda: set_up_topics(log, study, Role.SYNTHESIZER), health, SYNTHESIZER)
+        mark = await retry_while_unavailable(lambda: deployment.fingerprint(log), health, SYNTHESIZER)
         synthesizer = Synthesizer(study, mark, SynthesizerPorts(log, disk, deployment.entropy(), clock), health)
         synthesizer.started = started
         scheduler = None
         if study.schedule is not None:
-            in_time = partial(health.well, SCHEDULE)
+            in_time = partial(health.mark_healthy, SCHEDULE)
             scheduler = Scheduler(study, study.schedule, log, clock, catch_up=catch_up, in_time=in_time)
-            await patiently(scheduler.check, health, SCHEDULE)
+            await retry_while_unavailable(scheduler.check, health, SCHEDULE)
         if register is not None:
             # An entry cannot be taken out of the registry, so a start that will be refused must not make one.
             await _or_refused(synthesizer.check, health)
@@ -81,7 +87,7 @@ async def synthesize(
 async def _or_refused(step: Callable[[], Awaitable[None]], health: ProcessMonitor) -> None:
     """Take a step of the synthesizer's start, and show that the role refused if the step does."""
     try:
-        await patiently(step, health, SYNTHESIZER)
+        await retry_while_unavailable(step, health, SYNTHESIZER)
     except Refused:
         health.refused()
         raise
@@ -95,8 +101,8 @@ async def _check_topics(deployment: Deployment, log: Log, role: Role) -> None:
     """
     try:
         await check_topics(log, deployment.study, role)
-    except NotSetUp as problem:
-        if await has_begun(deployment, log) or deployment.disk().holds_state():
+    except TopicsNotSetUp as problem:
+        if await has_begun(deployment, log) or deployment.state_folder().holds_state():
             raise Refused(
                 f"topic {', '.join(problem.topics)}: is gone though the study has begun; restore it with its records, or "
                 "use the broker on which the study began"
@@ -107,7 +113,7 @@ async def _check_topics(deployment: Deployment, log: Log, role: Role) -> None:
 async def _close_in_time(scheduler: Scheduler, synthesizer: Synthesizer, health: ProcessMonitor) -> None:
     """Not before the synthesizer has started: a refused start changes nothing, and cuts cannot be taken back."""
     await synthesizer.started.wait()
-    await patiently(scheduler.run, health, SCHEDULE)
+    await retry_while_unavailable(scheduler.run, health, SCHEDULE)
 
 
 async def gather(deployment: Deployment, log: Log, health: ProcessMonitor, pinned: Sequence[int] = ()) -> None:
@@ -116,11 +122,11 @@ async def gather(deployment: Deployment, log: Log, health: ProcessMonitor, pinne
     By then their last checkpoints are written or given up: whoever purges the study finds all that was kept of it here.
     """
     health.begin_gathering()
-    if await patiently(lambda: is_over(deployment, log, draws=False), health, GATHERERS):
+    if await retry_while_unavailable(lambda: is_over(deployment, log, draws=False), health, GATHERERS):
         health.end_gathering()
         return await _follow_ledger(deployment, log, health)
-    await patiently(lambda: _check_topics(deployment, log, Role.GATHERER), health, GATHERERS)
-    with deployment.gathering_disk() as disk:
+    await retry_while_unavailable(lambda: _check_topics(deployment, log, Role.GATHERER), health, GATHERERS)
+    with deployment.shared_state_folder() as disk:
         try:
             await _gather_in(disk, deployment, log, health, pinned)
         finally:
@@ -128,21 +134,23 @@ async def gather(deployment: Deployment, log: Log, health: ProcessMonitor, pinne
 
 
 async def _gather_in(
-    disk: FolderDisk, deployment: Deployment, log: Log, health: ProcessMonitor, pinned: Sequence[int]
+    disk: LocalStateFolder, deployment: Deployment, log: Log, health: ProcessMonitor, pinned: Sequence[int]
 ) -> None:
     topics = deployment.topics
     async with asyncio.TaskGroup() as group:
         if pinned:
             crew: asyncio.Task[None] = group.create_task(_pinned_crew(deployment, log, health, disk, pinned))
         else:
-            membership = await patiently(lambda: log.membership(topics.group, topics.reports), health, GATHERERS)
+            membership = await retry_while_unavailable(
+                lambda: log.join_group(topics.group, topics.reports), health, GATHERERS
+            )
             crew = group.create_task(_group_crew(deployment, log, health, disk, membership))
         await _follow_ledger(deployment, log, health)
         crew.cancel()
 
 
 async def _pinned_crew(
-    deployment: Deployment, log: Log, health: ProcessMonitor, disk: FolderDisk, pinned: Sequence[int]
+    deployment: Deployment, log: Log, health: ProcessMonitor, disk: LocalStateFolder, pinned: Sequence[int]
 ) -> None:
     try:
         async with asyncio.TaskGroup() as group:
@@ -156,14 +164,14 @@ async def _pinned_crew(
 
 
 async def _group_crew(
-    deployment: Deployment, log: Log, health: ProcessMonitor, disk: FolderDisk, membership: Membership
+    deployment: Deployment, log: Log, health: ProcessMonitor, disk: LocalStateFolder, membership: GroupMembership
 ) -> None:
     """One gatherer for each assigned partition; one whose partition goes elsewhere is dropped in mid-work, harmlessly."""
     working: dict[int, asyncio.Task[None]] = {}
     try:
         async with asyncio.TaskGroup() as group:
             while True:
-                assigned = await patiently(lambda: membership.assigned(timeout=0.5), health, GATHERERS)
+                assigned = await retry_while_unavailable(lambda: membership.assigned(timeout=0.5), health, GATHERERS)
                 for partition in set(working) - assigned:
                     working[partition].cancel()
                     await asyncio.wait([working[partition]])
@@ -181,30 +189,32 @@ async def _group_crew(
             await membership.close()
 
 
-async def _gatherer(deployment: Deployment, log: Log, health: ProcessMonitor, disk: FolderDisk, partition: int) -> None:
+async def _gatherer(
+    deployment: Deployment, log: Log, health: ProcessMonitor, disk: LocalStateFolder, partition: int
+) -> None:
     ports = GathererPorts(log, disk, deployment.clock)
 
     def run() -> Awaitable[None]:
         return Gatherer(deployment.study, partition, deployment.roster, ports, health).run()
 
-    await patiently(run, health, gathering_of(partition))
+    await retry_while_unavailable(run, health, partition_part(partition))
 
 
 async def _follow_ledger(deployment: Deployment, log: Log, health: ProcessMonitor) -> None:
     """Show what the ledger says; returns when period `T` is released."""
 
     async def follow() -> None:
-        public = PublicStudy(log, deployment.study)
+        public = PublicReader(log, deployment.study)
         try:
             # What a long ledger said at its beginning was true once: nothing shown goes back to it.
             await public.catch_up_ledger()
             while True:
-                health.followed()
-                health.recorded(public.ledger)
+                health.mark_ledger_read()
+                health.show_ledger(public.ledger)
                 if public.period >= deployment.study.horizon:
                     return
                 await public.poll_ledger(timeout=0.5)
         finally:
             await public.close()
 
-    await patiently(follow, health, LEDGER)
+    await retry_while_unavailable(follow, health, LEDGER)

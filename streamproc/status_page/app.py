@@ -15,22 +15,22 @@ from streamproc.log.port import Log
 from streamproc.panel.history import History
 from streamproc.protocol.topics import Topics
 from streamproc.releases.replace_one import replace_one_costs
-from streamproc.service.load_control import Crowded, Kept, Question, Shared, Turnstile
+from streamproc.service.load_control import CacheKey, ConcurrencyLimiter, Overloaded, ResponseCache, SingleFlight
 from streamproc.service.response_streaming import CHUNK, Pace, pieces_of, stream_response
 from streamproc.status_page import views as documents
-from streamproc.status_page.downloads import MOST_CELLS, TooLarge, csv_file, records
-from streamproc.status_page.follower import Follower, Shown
+from streamproc.status_page.downloads import MAX_CELLS, TooLarge, csv_file, records
+from streamproc.status_page.follower import Follower, PageSnapshot
 from streamproc.status_page.public_topics import PublicTopics
-from streamproc.status_page.responses import Asset, Body, adding_headers, assets, encoded, problem
-from streamproc.status_page.sse import LiveStreams
+from streamproc.status_page.responses import Asset, Body, adding_headers, assets, error_response, json_bytes
+from streamproc.status_page.sse import EventStreams
 from streamproc.study import Study
 
-MOST_KEPT = 16_000_000
+MAX_CACHE_BYTES = 16_000_000
 """Bytes of questions and answers that are kept for whoever asks the same."""
 
-MOST_QUERIES = 16
-MOST_BINS = 100
-MOST_PERIODS = 500
+MAX_QUERIES = 16
+MAX_BINS = 100
+MAX_PERIODS = 500
 
 ADDRESSES = {
     "/api/v1/status": "the study, what it has spent, how far it is",
@@ -50,7 +50,7 @@ class StatusPage:
     def __init__(
         self,
         study: Study,
-        tell: Callable[[Shown], None] = lambda shown: None,
+        tell: Callable[[PageSnapshot], None] = lambda shown: None,
         *,
         away: Callable[[LogError], None] = lambda problem: None,
         pace: Pace | None = None,
@@ -65,12 +65,16 @@ class StatusPage:
         # Its own threads: whoever asks much here must not keep the synthesizer waiting for one.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="status-page")
         self._follower = Follower(study, self._threads, tell, away)
-        self._streams = LiveStreams(self._follower)
+        self._streams = EventStreams(self._follower)
         self._assets = assets()
-        self._work, self._reading, self._files = Turnstile(2, 64), Turnstile(4, 64), Turnstile(1, 4)
-        self._large = Turnstile(8, 64)
+        self._work, self._reading, self._files = (
+            ConcurrencyLimiter(2, 64),
+            ConcurrencyLimiter(4, 64),
+            ConcurrencyLimiter(1, 4),
+        )
+        self._large = ConcurrencyLimiter(8, 64)
         """Documents that are sent in more than one chunk: a slow client keeps one in memory that others may not need."""
-        self._kept, self._making = Kept[Body](MOST_KEPT), Shared[Body]()
+        self._kept, self._making = ResponseCache[Body](MAX_CACHE_BYTES), SingleFlight[Body]()
 
     def attach(self, app: web.Application) -> None:
         """Serve it there."""
@@ -119,7 +123,7 @@ class StatusPage:
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         asset = self._assets.get(request.match_info["name"])
-        return problem(404, "no such file") if asset is None else await self._answer_asset(request, asset)
+        return error_response(404, "no such file") if asset is None else await self._answer_asset(request, asset)
 
     async def _answer_asset(self, request: web.Request, asset: Asset) -> web.StreamResponse:
         async def get_body() -> Body:
@@ -131,7 +135,7 @@ class StatusPage:
 
     async def _addresses(self, request: web.Request) -> web.StreamResponse:
         async def get_body() -> Body:
-            return Body.of(encoded({"version": 1, "addresses": ADDRESSES}))
+            return Body.of(json_bytes({"version": 1, "addresses": ADDRESSES}))
 
         return await self._answer(request, get_body, "application/json")
 
@@ -143,8 +147,8 @@ class StatusPage:
 
     async def _series(self, request: web.Request) -> web.StreamResponse:
         history, queries = self._history(request), request.query.getall("query", [])
-        if not 1 <= len(queries) <= MOST_QUERIES:
-            raise InvalidInput(f"query: 1 to {MOST_QUERIES} are expected, got {len(queries)}")
+        if not 1 <= len(queries) <= MAX_QUERIES:
+            raise InvalidInput(f"query: 1 to {MAX_QUERIES} are expected, got {len(queries)}")
         first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.horizon, 1)
         if first > last:
             raise InvalidInput(f"from: a period no later than {last}, where the series ends, was expected, got {first}")
@@ -152,13 +156,13 @@ class StatusPage:
         return await self._made(request, question, lambda: documents.answers(history, queries, first, last))
 
     async def _bins(self, request: web.Request) -> web.StreamResponse:
-        history, limit = self._history(request), _number(request, "limit", 12, 1, MOST_BINS)
+        history, limit = self._history(request), _number(request, "limit", 12, 1, MAX_BINS)
         search = request.query.get("search", "")
         question = ("bins", history.contract.name, search, limit)
         return await self._made(request, question, lambda: documents.bins(history, search, limit))
 
     async def _ledger(self, request: web.Request) -> web.StreamResponse:
-        limit = _number(request, "limit", 24, 1, MOST_PERIODS)
+        limit = _number(request, "limit", 24, 1, MAX_PERIODS)
         before = _number(request, "before", self._study.horizon + 1, 1)
         question = ("ledger", before, limit)
         return await self._made(
@@ -175,7 +179,7 @@ class StatusPage:
         async with self._reading.enter():
             found = await records(self._topics(), topic, _number(request, "offset", 0, 0))
             return await stream_response(
-                request, found.response, pieces_of(found.parts), self._reading.is_crowded, self._pace
+                request, found.response, pieces_of(found.parts), self._reading.has_waiters, self._pace
             )
 
     async def _csv(self, request: web.Request) -> web.StreamResponse:
@@ -184,10 +188,10 @@ class StatusPage:
             try:
                 found = await csv_file(self._topics(), self._study, release, self._threads)
             except TooLarge:
-                return problem(413, f"release {release} has more than {MOST_CELLS} cells: use `streamproc pull`")
+                return error_response(413, f"release {release} has more than {MAX_CELLS} cells: use `streamproc pull`")
             if found is None:
-                return problem(404, f"release {release}: no column is published yet")
-            return await stream_response(request, found.response, found.pieces, self._files.is_crowded, self._pace)
+                return error_response(404, f"release {release}: no column is published yet")
+            return await stream_response(request, found.response, found.pieces, self._files.has_waiters, self._pace)
 
     # what they share
 
@@ -199,18 +203,18 @@ class StatusPage:
                 found: web.StreamResponse = await handler(request)
                 return found
             except InvalidInput as wrong:
-                return problem(400, str(wrong))
-            except Crowded:
-                return problem(503, "too many ask at once; try again")
+                return error_response(400, str(wrong))
+            except Overloaded:
+                return error_response(503, "too many ask at once; try again")
             except StreamprocError:
-                return problem(503, "the public topics cannot be read now")
+                return error_response(503, "the public topics cannot be read now")
 
         return answer
 
     async def _made(
         self,
         request: web.Request,
-        question: Question,
+        question: CacheKey,
         make: Callable[[], Mapping[str, Any]],
         turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     ) -> web.StreamResponse:
@@ -237,23 +241,23 @@ class StatusPage:
             content, headers = (await get_body()).negotiate_encoding(request)
             headers |= {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(content))}
             streamed = web.StreamResponse(headers=headers)
-            return await stream_response(request, streamed, pieces_of([content]), self._large.is_crowded, self._pace)
+            return await stream_response(request, streamed, pieces_of([content]), self._large.has_waiters, self._pace)
 
     async def _make(
         self,
         version: int,
-        question: Question,
+        question: CacheKey,
         make: Callable[[], Mapping[str, Any]],
         turn: Callable[[], AbstractAsyncContextManager[None]] | None,
     ) -> Body:
         async with (turn or self._work.enter)():
-            body = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: Body.of(encoded(make())))
+            body = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: Body.of(json_bytes(make())))
         self._kept.put(version, question, body)
         return body
 
     def _topics(self) -> PublicTopics:
         if self._follower.topics is None:
-            raise Crowded
+            raise Overloaded
         return self._follower.topics
 
     def _release(self, request: web.Request) -> str:

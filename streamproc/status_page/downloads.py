@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from aiohttp import web
 
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import Malformed
 from streamproc.files.csv import release_csv
 from streamproc.log.port import Offset
@@ -19,10 +19,10 @@ from streamproc.protocol.topics import Topics
 from streamproc.status_page.public_topics import PublicTopics
 from streamproc.study import Study
 
-MOST_BYTES = 1_000_000
+MAX_RESPONSE_BYTES = 1_000_000
 """Of one answer of records, except that a single record always fits. A client that reads slowly keeps them in memory."""
 
-MOST_CELLS = 50_000_000
+MAX_CELLS = 50_000_000
 """Of a CSV file made here; a larger release is for `streamproc pull`."""
 
 
@@ -46,14 +46,14 @@ async def records(topics: PublicTopics, topic: str, offset: int) -> Records:
     """
     if topic not in await topics.topics():
         return _records([], offset, 0)
-    end = await topics.stable_offset(topic, 0)
+    end = await topics.last_stable_offset(topic, 0)
     parts, following = list[bytes](), max(offset, end)
     given = 0
-    async for after, value in topics.pieces(topic, Offset(offset), MOST_BYTES):
+    async for after, value in topics.pieces(topic, Offset(offset), MAX_RESPONSE_BYTES):
         parts += [len(value).to_bytes(4, "big"), value]
         given += len(value)
         following = int(after)
-    if given < MOST_BYTES:
+    if given < MAX_RESPONSE_BYTES:
         following = max(following, end)  # past the markers of transactions, which are no records
     return _records(parts, following, end)
 
@@ -78,12 +78,12 @@ async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Ex
 
     Raises TooLarge before any column is kept in memory.
     """
-    public = PublicStudy(topics, study, only=release)
+    public = PublicReader(topics, study, only=release)
     try:
         await public.catch_up_ledger()
         public.check_ledger()
         rows, ledger = await _count_rows(topics, Topics(study.name).synthetic(release)), public.ledger
-        if ledger is not None and rows * len(ledger.column_digests(release)) > MOST_CELLS:
+        if ledger is not None and rows * len(ledger.column_digests(release)) > MAX_CELLS:
             raise TooLarge
         await public.catch_up()
     finally:

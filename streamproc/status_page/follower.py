@@ -9,25 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogError, VerificationFailed
 from streamproc.log.port import Log
 from streamproc.panel.history import History
 from streamproc.privacy.types import Period
-from streamproc.protocol.columns import ReleasedColumn
+from streamproc.protocol.columns import DecodedColumn
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit
 from streamproc.service.logging_setup import event
 from streamproc.status_page.public_topics import PublicTopics
 from streamproc.study import Study
 
-PAUSE, LONGEST_PAUSE = 2.0, 60.0
+RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 2.0, 60.0
 """Seconds until the topics are read anew, from their start, after something went wrong: at first, and at last."""
-SHORTER = "the ledger is shorter than it was: what is shown here is not in it any more"
+LEDGER_SHRANK = "the ledger is shorter than it was: what is shown here is not in it any more"
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class PageSnapshot:
     """What is public now, as one value."""
 
     ledger: VerifiedLedger | None = None
@@ -52,7 +52,7 @@ class Follower:
         self,
         study: Study,
         threads: Executor,
-        tell: Callable[[Shown], None] = lambda shown: None,
+        tell: Callable[[PageSnapshot], None] = lambda shown: None,
         away: Callable[[LogError], None] = lambda problem: None,
     ) -> None:
         """`away` is called when the broker does not answer or denies something; what it raises ends `follow`."""
@@ -60,7 +60,7 @@ class Follower:
         self._threads = threads
         self._tell = tell
         self._away = away
-        self.shown = Shown()
+        self.shown = PageSnapshot()
         self.version = 0
         """Grows with every change of `shown`."""
         self.topics: PublicTopics | None = None
@@ -79,10 +79,10 @@ class Follower:
 
     async def follow(self, log: Log) -> None:
         """Until the last column of the last period is there."""
-        self.topics, pause = PublicTopics(log, self._study), PAUSE
+        self.topics, pause = PublicTopics(log, self._study), RETRY_PAUSE_S
         while True:
             before, holds = self.version, True
-            reading = Reading(self.topics, self._study, self._threads)
+            reading = ReadSession(self.topics, self._study, self._threads)
             try:
                 return await self._follow(reading)
             except VerificationFailed as failed:
@@ -98,10 +98,10 @@ class Follower:
                 self._show(replace(self.shown, following=False))
                 event(f"status page: {type(unexpected).__name__}, reading again", logging.ERROR)
             # What does not hold will not hold the next time; a broker that has answered for a while may be back at once.
-            pause = PAUSE if holds and self.version > before + 1 else min(2 * pause, LONGEST_PAUSE)
+            pause = RETRY_PAUSE_S if holds and self.version > before + 1 else min(2 * pause, MAX_RETRY_PAUSE_S)
             await asyncio.sleep(pause)
 
-    async def _follow(self, reading: Reading) -> None:
+    async def _follow(self, reading: ReadSession) -> None:
         try:
             await reading.catch_up()
             self._offer(reading)
@@ -111,24 +111,24 @@ class Follower:
         finally:
             await reading.close()
 
-    def _offer(self, reading: Reading) -> None:
+    def _offer(self, reading: ReadSession) -> None:
         latest = self._latest(reading)
         if latest is not self.shown:
             self._show(latest)
 
-    def _latest(self, reading: Reading) -> Shown:
+    def _latest(self, reading: ReadSession) -> PageSnapshot:
         """What was read, if it goes as far as what is shown; else the latter stays."""
         histories, old = reading.histories(), self.shown.histories
         reached = all(name in histories and histories[name].period >= old[name].period for name in old)
         if not reached or reading.period < self.shown.period:
-            stays = replace(self.shown, problem=SHORTER if reading.is_whole else self.shown.problem, following=True)
+            stays = replace(self.shown, problem=LEDGER_SHRANK if reading.is_whole else self.shown.problem, following=True)
             same = (stays.problem, stays.following) == (self.shown.problem, self.shown.following)
             return self.shown if same else stays
         # As long as a column that the ledger has is not read, what did not hold may still lie ahead.
         problem = None if reading.is_whole else self.shown.problem
-        return Shown(reading.ledger, histories, problem, following=True)
+        return PageSnapshot(reading.ledger, histories, problem, following=True)
 
-    def _show(self, shown: Shown) -> None:
+    def _show(self, shown: PageSnapshot) -> None:
         if shown.problem is not None and shown.problem != self.shown.problem:  # once, not after every retry
             event(f"status page: {shown.problem}", logging.WARNING)
         self.shown, self.version = shown, self.version + 1
@@ -137,15 +137,15 @@ class Follower:
         self._changed = asyncio.Event()
 
 
-LONGEST_CATCH_UP = 20.0
+CATCH_UP_TIMEOUT_S = 20.0
 """Seconds for which the next column that the ledger has is awaited: if one was lost, what is there is worth showing."""
 
 
-class Reading:
+class ReadSession:
     """One time of reading, from the start of the topics on."""
 
     def __init__(self, topics: PublicTopics, study: Study, threads: Executor) -> None:
-        self._public = PublicStudy(topics, study)
+        self._public = PublicReader(topics, study)
         self._study = study
         self._threads = threads
         self._audits: dict[str, ReleaseAudit] = {}
@@ -181,12 +181,12 @@ class Reading:
         await self.go_on(timeout=0.5)
         await self._public.catch_up_ledger()
         now = asyncio.get_running_loop().time
-        until, before = now() + LONGEST_CATCH_UP, self._lacking()
+        until, before = now() + CATCH_UP_TIMEOUT_S, self._lacking()
         # Once more at least: what came of the ledger alone was not held against the study.
         while await self.go_on(timeout=0.0) or not self.is_whole:
             lacking = self._lacking()
             if any(read > before.get(name, read) for name, read in lacking.items()):
-                until = now() + LONGEST_CATCH_UP
+                until = now() + CATCH_UP_TIMEOUT_S
             elif now() > until:
                 return
             before = lacking
@@ -215,7 +215,7 @@ class Reading:
             await asyncio.get_running_loop().run_in_executor(self._threads, self._check, taken)
         return grown or any(taken.values())
 
-    def _check(self, taken: Mapping[str, Sequence[ReleasedColumn]]) -> None:
+    def _check(self, taken: Mapping[str, Sequence[DecodedColumn]]) -> None:
         """Recompute the spending and the counts of what is new, once; `VerificationFailed` says what does not hold."""
         ledger = self.ledger
         if ledger is None:

@@ -28,13 +28,13 @@ class PublicTopics:
         """As the log says."""
         return await self._log.start_offset(self._public(topic), partition)
 
-    async def end_offset(self, topic: str, partition: int) -> Offset:
+    async def high_watermark(self, topic: str, partition: int) -> Offset:
         """As the log says."""
-        return await self._log.end_offset(self._public(topic), partition)
+        return await self._log.high_watermark(self._public(topic), partition)
 
-    async def stable_offset(self, topic: str, partition: int) -> Offset:
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         """As the log says."""
-        return await self._log.stable_offset(self._public(topic), partition)
+        return await self._log.last_stable_offset(self._public(topic), partition)
 
     async def reader(self, topic: str, partition: int, offset: Offset) -> Reader:
         """A reader of what is committed: a draw that is not has not left the synthesizer."""
@@ -43,7 +43,7 @@ class PublicTopics:
     async def pieces(self, topic: str, offset: Offset, most: int) -> AsyncIterator[tuple[Offset, bytes]]:
         """Committed records from `offset` to where the topic ends now, each with the offset after it, until they have `most`
         bytes; at least one if there is one."""
-        end = await self.stable_offset(topic, 0)
+        end = await self.last_stable_offset(topic, 0)
         reader = await self.reader(topic, 0, min(offset, end))
         given = 0
         try:

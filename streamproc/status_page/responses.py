@@ -22,7 +22,7 @@ HEADERS = {
     "Server": "streamproc",
 }
 
-WORTH_PACKING = 1_000
+MIN_GZIP_BYTES = 1_000
 """Bytes below which a body is not compressed: it fits into one packet as it is."""
 
 _KINDS = {
@@ -63,7 +63,7 @@ class Body:
     @classmethod
     def of(cls, plain: bytes) -> Body:
         """Takes a while for a large one."""
-        packed = gzip.compress(plain, mtime=0) if len(plain) >= WORTH_PACKING else None
+        packed = gzip.compress(plain, mtime=0) if len(plain) >= MIN_GZIP_BYTES else None
         return cls(plain, packed, f'W/"{hashlib.sha256(plain).hexdigest()[:32]}"')
 
     def __len__(self) -> int:
@@ -81,15 +81,15 @@ class Body:
         return self.tag in request.headers.get("If-None-Match", "")
 
 
-def encoded(values: Mapping[str, Any]) -> bytes:
+def json_bytes(values: Mapping[str, Any]) -> bytes:
     """JSON; a number that is none would be no JSON."""
     return json.dumps(values, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def problem(status: int, said: str) -> web.Response:
+def error_response(status: int, said: str) -> web.Response:
     """One line that says what was expected."""
     headers = {"Cache-Control": "no-store"} | ({"Retry-After": "2"} if status == 503 else {})
-    return web.Response(status=status, body=encoded({"error": said}), content_type="application/json", headers=headers)
+    return web.Response(status=status, body=json_bytes({"error": said}), content_type="application/json", headers=headers)
 
 
 class Asset:

@@ -7,16 +7,16 @@ import asyncio
 from aiohttp import web
 
 from streamproc.status_page.follower import Follower
-from streamproc.status_page.responses import problem
+from streamproc.status_page.responses import error_response
 
-BEAT = 10.0
+KEEPALIVE_S = 10.0
 """Seconds after which a quiet stream says that it still lives."""
 
-MOST_STREAMS = 256
+MAX_STREAMS = 256
 """Open at once; further pages ask again every few seconds instead."""
 
 
-class LiveStreams:
+class EventStreams:
     """The open streams of one listener. An event carries only a number: what is new is asked for, and cached, as usual."""
 
     def __init__(self, follower: Follower) -> None:
@@ -25,8 +25,8 @@ class LiveStreams:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """One stream, until the page or the process goes away."""
-        if len(self._open) >= MOST_STREAMS:
-            return problem(503, "too many pages listen; ask for the status now and then instead")
+        if len(self._open) >= MAX_STREAMS:
+            return error_response(503, "too many pages listen; ask for the status now and then instead")
         response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         response.content_type = "text/event-stream"
         await response.prepare(request)
@@ -44,7 +44,7 @@ class LiveStreams:
         try:
             await response.write(b"retry: 1000\n\n")
             while True:
-                version = await self._follower.news(seen, BEAT)
+                version = await self._follower.news(seen, KEEPALIVE_S)
                 await response.write(b": still here\n\n" if version == seen else b"event: news\ndata: %d\n\n" % version)
                 seen = version
         except (ConnectionError, asyncio.CancelledError):

@@ -18,14 +18,14 @@ from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contract import WindowContract, release_budgets
 from streamproc.releases.replace_one import ReplaceOneCosts
-from streamproc.status_page.follower import Shown
+from streamproc.status_page.follower import PageSnapshot
 from streamproc.study import Release, Study, WindowRelease
 
-MOST_MARKS = 400
+MAX_LISTED_PERIODS = 400
 """Periods of a list in `status`, the newest ones."""
 
 
-def status(study: Study, shown: Shown, costs: ReplaceOneCosts | None = None) -> dict[str, Any]:
+def status(study: Study, shown: PageSnapshot, costs: ReplaceOneCosts | None = None) -> dict[str, Any]:
     """Everything but the numbers over time; `costs` are those of a zero-out study."""
     ledger, privacy = shown.ledger, study.privacy
     spent = ledger.periods[-1].rho_spent if ledger and ledger.periods else Rho(0.0)
@@ -63,20 +63,20 @@ def status(study: Study, shown: Shown, costs: ReplaceOneCosts | None = None) -> 
     return found
 
 
-def _state(study: Study, shown: Shown) -> str:
+def _state(study: Study, shown: PageSnapshot) -> str:
     if shown.period == study.horizon:
         return "over"
     return "waiting" if shown.ledger is None or shown.period == 0 else "running"
 
 
-def _next_cut(study: Study, shown: Shown) -> dict[str, Any] | None:
+def _next_cut(study: Study, shown: PageSnapshot) -> dict[str, Any] | None:
     """When the next period to be released is closed; it follows from the schedule alone."""
     if study.schedule is None or shown.period >= study.horizon:
         return None
     return _at(shown.period + 1, study.schedule.cut_of(shown.period + 1))
 
 
-def _next_release(study: Study, shown: Shown) -> dict[str, Any] | None:
+def _next_release(study: Study, shown: PageSnapshot) -> dict[str, Any] | None:
     """When the next period is published, if the schedule says so."""
     if study.schedule is None or study.schedule.release_after is None or shown.period >= study.horizon:
         return None
@@ -87,7 +87,7 @@ def _at(period: int, time: datetime) -> dict[str, Any]:
     return {"period": period, "at": time.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
-def _release(study: Study, release: Release, rho: Rho, shown: Shown) -> dict[str, Any]:
+def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> dict[str, Any]:
     ledger, history = shown.ledger, shown.histories.get(release.name)
     periods = [record.releases[release.name] for record in ledger.periods] if ledger else []
     clamped = {period: entry.clamped for period, entry in enumerate(periods, start=1) if entry.clamped}
@@ -106,7 +106,7 @@ def _release(study: Study, release: Release, rho: Rho, shown: Shown) -> dict[str
         "columns": history.period if history else 0,
         "column_bytes": None if n_star is None else -(-n_star * bits // 8),
         "clamped": sum(clamped.values()),
-        "clamped_periods": sorted(clamped)[-MOST_MARKS:],
+        "clamped_periods": sorted(clamped)[-MAX_LISTED_PERIODS:],
         "bins": len(study.alphabet) ** release.k if isinstance(release, WindowRelease) else study.horizon,
         "padding": _padding(history) if history and history.counts and window else None,
         "questions": _questions(history) if history else [],
@@ -123,7 +123,7 @@ def _padding(history: History) -> dict[str, Any]:
     """How near the smallest bin came to being clamped."""
     contract = history.contract
     assert isinstance(contract, WindowContract)
-    smallest = [int(counts.min()) for counts in history.counts[-MOST_MARKS:]]
+    smallest = [int(counts.min()) for counts in history.counts[-MAX_LISTED_PERIODS:]]
     code = int(history.counts[-1].argmin())
     return {
         "n_pad": contract.n_pad,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from streamproc.privacy.noise import Draw, Entropy
+from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.ledger import SALT_BYTES
 from streamproc.storage.noise_client import NoiseProcess
@@ -28,7 +28,7 @@ class SystemEntropy:
 
     insecure = False
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         """Fresh randomness, whatever the release and period, from a process that ends with the draw."""
         return _SystemDraw()
 
@@ -38,7 +38,7 @@ class SystemEntropy:
 
 
 @contextmanager
-def one_process() -> Iterator[Entropy]:
+def shared_process_entropy() -> Iterator[Entropy]:
     """`SystemEntropy` whose draws share one new process: for one run of many over the same data, all of which is there."""
     process = NoiseProcess()
     try:
@@ -51,7 +51,7 @@ class _SharedProcess(SystemEntropy):
     def __init__(self, process: NoiseProcess) -> None:
         self._process = process
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         return _SystemDraw(self._process)
 
 
@@ -69,7 +69,7 @@ class _SystemDraw:
             self._process = NoiseProcess()
         return self._process.gaussian(exact, sigma)
 
-    def choices(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         # `SeedSequence` reads the operating system's entropy when it is made.
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence()))
 
@@ -82,7 +82,7 @@ class SeededEntropy:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         """The randomness of this release and period under this seed, the same every time."""
         return _SeededDraw(_derived(self._seed, release, period))
 
@@ -101,7 +101,7 @@ class _SeededDraw:
         _check_magnitude(exact, sigma)
         return exact + discrete_gaussian(sigma, exact.size, self._noise).reshape(exact.shape)
 
-    def choices(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         return self._choices
 
 

@@ -18,7 +18,7 @@ LOST_AND_FOUND = "lost+found"
 
 
 @dataclass(frozen=True)
-class Status:
+class FileStatus:
     """Whose a file or folder is, and who may use it."""
 
     owner: int
@@ -82,7 +82,7 @@ class FileSystem(Protocol):
         """What is in it, sorted."""
         ...
 
-    def status(self, path: Path) -> Status:
+    def status(self, path: Path) -> FileStatus:
         """Of a file or folder."""
         ...
 
@@ -110,7 +110,7 @@ class FileSystem(Protocol):
         ...
 
 
-def sync_found(files: FileSystem, folder: Path) -> None:
+def sync_existing_folder(files: FileSystem, folder: Path) -> None:
     """Sync a folder in which something was found: whoever made that may have died before it was on the disk.
 
     Where a folder cannot be synced at all, or not by us, who may not change it either, there is nothing to be done.
@@ -163,9 +163,9 @@ class LocalFileSystem:
     def names(self, folder: Path) -> list[str]:
         return sorted(os.listdir(folder))
 
-    def status(self, path: Path) -> Status:
+    def status(self, path: Path) -> FileStatus:
         found = path.stat()
-        return Status(found.st_uid, stat.S_IMODE(found.st_mode), stat.S_ISDIR(found.st_mode))
+        return FileStatus(found.st_uid, stat.S_IMODE(found.st_mode), stat.S_ISDIR(found.st_mode))
 
     def set_mode(self, path: Path, mode: int) -> None:
         path.chmod(mode)
@@ -269,7 +269,7 @@ _LOCAL = LocalFileSystem()
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666, files: FileSystem = _LOCAL) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, mode: int = 0o666, files: FileSystem = _LOCAL) -> Iterator[BinaryIO]:
     """A file to write, which takes the place of `path` when the block ends well, and is removed when it does not.
 
     What is there afterwards survives a power cut: the content is on disk before the name changes. Nobody whom `mode` (less
@@ -288,7 +288,7 @@ def replacing(path: Path, mode: int = 0o666, files: FileSystem = _LOCAL) -> Iter
     files.sync_folder(path.parent)
 
 
-def display(path: Path) -> str:
+def display_path(path: Path) -> str:
     """A path on one line, cut from the left if it is long."""
     text = str(path)
     text = text if text.isprintable() else repr(text)

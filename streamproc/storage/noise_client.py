@@ -17,10 +17,10 @@ from streamproc.errors import NoiseUnavailable
 from streamproc.privacy.types import IntArray
 from streamproc.storage.noise_server import INTEGER_BYTES, READY, REQUEST, STATUS, receive
 
-START_TIMEOUT = 60.0
+START_TIMEOUT_S = 60.0
 """Seconds in which the program must be ready: it loads OpenDP, which takes a fraction of one."""
 
-DRAW_TIMEOUT = 600.0
+DRAW_TIMEOUT_S = 600.0
 """Seconds in which a draw must be answered. The largest one takes less than a tenth of it, so whether it expires depends on
 the machine and not on the noise."""
 
@@ -34,7 +34,7 @@ class NoiseProcess:
 
     def __init__(self) -> None:
         self._connection = _program.connect()
-        self._connection.settimeout(DRAW_TIMEOUT)
+        self._connection.settimeout(DRAW_TIMEOUT_S)
         self._close = weakref.finalize(self, self._connection.close)
 
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
@@ -50,7 +50,9 @@ class NoiseProcess:
                 raise NoiseUnavailable(f"the process that draws noise cannot be started: {os.strerror(status)}")
             content = receive(self._connection, INTEGER_BYTES * exact.size)
         except TimeoutError:
-            raise NoiseUnavailable(f"the process that draws noise did not answer within {DRAW_TIMEOUT:g} seconds") from None
+            raise NoiseUnavailable(
+                f"the process that draws noise did not answer within {DRAW_TIMEOUT_S:g} seconds"
+            ) from None
         except (EOFError, OSError):
             raise NoiseUnavailable(
                 "the process that draws noise ended before it answered, and nothing was released: was it killed, or is "
@@ -109,7 +111,7 @@ class _Program:
             self._process = subprocess.Popen(
                 command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[theirs.fileno()], start_new_session=True
             )
-        self._control.settimeout(START_TIMEOUT)
+        self._control.settimeout(START_TIMEOUT_S)
         try:
             receive(self._control, len(READY))
         except (EOFError, OSError):

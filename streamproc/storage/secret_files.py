@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from streamproc.errors import InvalidInput
-from streamproc.storage.filesystem import display
+from streamproc.storage.filesystem import display_path
 
 
 def read_secret(variable: str, path: Path) -> str:
@@ -20,11 +20,11 @@ def read_secret(variable: str, path: Path) -> str:
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise InvalidInput(f"{variable}: {display(path)}: expected text in UTF-8") from None
+        raise InvalidInput(f"{variable}: {display_path(path)}: expected text in UTF-8") from None
     except OSError as error:
-        raise InvalidInput(f"{variable}: {display(path)}: cannot be read: {error.strerror}") from None
+        raise InvalidInput(f"{variable}: {display_path(path)}: cannot be read: {error.strerror}") from None
     if not secret:
-        raise InvalidInput(f"{variable}: {display(path)}: is empty")
+        raise InvalidInput(f"{variable}: {display_path(path)}: is empty")
     warn_if_open(variable, path)
     return secret
 
@@ -32,7 +32,7 @@ def read_secret(variable: str, path: Path) -> str:
 def warn_if_open(variable: str, path: Path) -> None:
     """Say that a file with a secret is readable by every user of the machine, if it is."""
     if path.stat().st_mode & stat.S_IROTH:
-        warn_once(f"{variable}: everybody on this machine can read {display(path)}: chmod o-r it")
+        warn_once(f"{variable}: everybody on this machine can read {display_path(path)}: chmod o-r it")
 
 
 @functools.cache

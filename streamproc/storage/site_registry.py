@@ -26,18 +26,18 @@ from streamproc.protocol.registry_format import (
     parse_registry,
     stream_hash,
 )
-from streamproc.storage.filesystem import FileLock, LocalFileSystem, display
+from streamproc.storage.filesystem import FileLock, LocalFileSystem, display_path
 from streamproc.storage.secret_files import warn_if_open
 
 VARIABLE = "STREAMPROC_REGISTRY"
 
-PATIENCE = 60.0
+LOCK_TIMEOUT_S = 60.0
 """Seconds for which another process may hold the file; hashing a million ids takes about one."""
 
-_LOOK = 0.05
+_LOCK_RETRY_S = 0.05
 """Seconds between two tries to lock it."""
 
-_NAMED = 3
+_MAX_NAMED = 3
 """Releases that a refusal names; it counts the others."""
 
 
@@ -120,12 +120,14 @@ class SiteRegistry:
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
         """The file, created if need be, while nobody else has it open like this."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
         try:
             while (lock := FileLock.take(self.path)) is None:
                 if time.monotonic() > deadline:
-                    raise Refused(f"registry {display(self.path)}: another process has held its lock for {PATIENCE:g} s")
-                time.sleep(_LOOK)
+                    raise Refused(
+                        f"registry {display_path(self.path)}: another process has held its lock for {LOCK_TIMEOUT_S:g} s"
+                    )
+                time.sleep(_LOCK_RETRY_S)
             try:
                 warn_if_open(VARIABLE, self.path)
                 file = self.path.open("r+b", buffering=0)
@@ -156,24 +158,26 @@ class SiteRegistry:
             with suppress(OSError):
                 file.truncate(keep)
             why = error.strerror or "the system refused"
-            raise Refused(f"registry {display(self.path)}: cannot be written: {why}; nothing was released") from None
+            raise Refused(f"registry {display_path(self.path)}: cannot be written: {why}; nothing was released") from None
 
     def _parsed(self, content: bytes) -> Registry | None:
         try:
             return parse_registry(content)
         except DamagedRegistry as damaged:
-            where = f"registry {display(self.path)}: line {damaged.line}"
+            where = f"registry {display_path(self.path)}: line {damaged.line}"
             other = f"let {VARIABLE} name another file, or " if damaged.line == 1 else ""
             advice = f"{other}put back a copy of the file in which all lines are whole"
             raise Refused(f"{where}: {damaged.reason}; {advice}") from None
 
     def _unusable(self, error: OSError) -> InvalidInput:
-        return InvalidInput(f"{VARIABLE}: {display(self.path)}: cannot be used: {error.strerror}")
+        return InvalidInput(f"{VARIABLE}: {display_path(self.path)}: cannot be used: {error.strerror}")
 
     def _refusal(self, entry: Entry, earlier: Sequence[Entry]) -> str:
-        named = [f"{other.what} of {other.study} on {other.time[:10]}" for other in earlier[:_NAMED]]
-        more = [f"{len(earlier) - _NAMED} more"] * (len(earlier) > _NAMED)
+        named = [f"{other.what} of {other.study} on {other.time[:10]}" for other in earlier[:_MAX_NAMED]]
+        more = [f"{len(earlier) - _MAX_NAMED} more"] * (len(earlier) > _MAX_NAMED)
         total = compose([*earlier, entry])
         cost = "without a bound" if total.rho is None else f"to rho {decimal_up(total.rho, 4)} ({total.adjacency.value})"
-        where = f"{display(self.path)}: this study or some of its people are in it already ({', '.join([*named, *more])})"
+        where = (
+            f"{display_path(self.path)}: this study or some of its people are in it already ({', '.join([*named, *more])})"
+        )
         return f"registry {where}; the costs would add up {cost}; --again accepts that"

@@ -10,7 +10,14 @@ from threading import Lock
 from typing import Protocol
 
 from streamproc.errors import InvalidInput, Refused
-from streamproc.storage.filesystem import LOST_AND_FOUND, FileSystem, HeldLock, LocalFileSystem, replacing, sync_found
+from streamproc.storage.filesystem import (
+    LOST_AND_FOUND,
+    FileSystem,
+    HeldLock,
+    LocalFileSystem,
+    atomic_write,
+    sync_existing_folder,
+)
 
 _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 """What `FileSystem.create_temporary` makes of the names of state files."""
@@ -18,14 +25,14 @@ _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 _STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)")
 """What the roles call their files. Whatever else is in the folder is not ours to touch."""
 
-BLOCK = 4096
+MIN_TRIAL_BYTES = 4096
 """Bytes, the least that takes up room: written to see whether anything can be."""
 
-AT_ONCE = 2**20
+WRITE_CHUNK_BYTES = 2**20
 """Bytes that are written at a time where only their number matters."""
 
 
-class Disk(Protocol):
+class StateFolder(Protocol):
     """A folder of state files. A file is read back as it was last written, or not at all."""
 
     def read(self, name: str) -> bytes | None:
@@ -36,7 +43,7 @@ class Disk(Protocol):
         """Replace the file; when this returns the new content survives a crash, until then the old one does."""
         ...
 
-    def make_room(self, name: str, size: int) -> None:
+    def reserve_space(self, name: str, size: int) -> None:
         """See that a file of so many bytes can take that name; refuse if it cannot."""
         ...
 
@@ -49,7 +56,7 @@ class Disk(Protocol):
         ...
 
 
-class FolderDisk:
+class LocalStateFolder:
     """A folder of the file system, readable by its owner only, who must be the user that runs us."""
 
     def __init__(self, folder: Path, files: FileSystem | None = None) -> None:
@@ -64,10 +71,10 @@ class FolderDisk:
         """Make the folder if need be; refuse one that is not ours or cannot be written, before anything depends on it."""
         with self._refusing(self._folder, "used"):
             self._make()
-            sync_found(self._files, self._folder.parent)
-            for name in self._ours():
+            sync_existing_folder(self._files, self._folder.parent)
+            for name in self._own_files():
                 self._make_private(self._folder / name, 0o600)
-            self._try(BLOCK)
+            self._write_trial_file(MIN_TRIAL_BYTES)
 
     def read(self, name: str) -> bytes | None:
         """Read the whole file; whoever gave it its name may have died before the name was on the disk."""
@@ -87,14 +94,14 @@ class FolderDisk:
             with self._refusing(self._folder / name, "written"):
                 self._make()
                 self._sweep()
-                with replacing(self._folder / name, 0o600, self._files) as file:
+                with atomic_write(self._folder / name, 0o600, self._files) as file:
                     file.write(content)
 
-    def make_room(self, name: str, size: int) -> None:
+    def reserve_space(self, name: str, size: int) -> None:
         """Write so many bytes beside what is there, and remove them."""
         with self._refusing(self._folder / name, "written"):
             self._make()
-            self._try(max(size, BLOCK))
+            self._write_trial_file(max(size, MIN_TRIAL_BYTES))
 
     def lock(self, name: str, *, shared: bool = False) -> bool:
         """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before.
@@ -120,10 +127,10 @@ class FolderDisk:
             self._unlocked = True
             self._locks.pop(name).release()
 
-    def check_ours(self) -> bool:
+    def check_only_own_files(self) -> bool:
         """Refuse a folder with anything in it that is not a state file; whether there is any but for locks."""
         with self._refusing(self._folder, "read"):
-            ours = self._ours()
+            ours = self._own_files()
             others = sorted(self._names() - set(ours))
         if others:
             raise Refused(f"state folder {self._folder}: holds {others[0]!r}, which is not a study's; move that away first")
@@ -132,7 +139,7 @@ class FolderDisk:
     def holds_state(self) -> bool:
         """Whether the folder holds a state file, locks left out; False if it does not exist or cannot be read."""
         try:
-            return any(not name.endswith(".lock") for name in self._ours())
+            return any(not name.endswith(".lock") for name in self._own_files())
         except OSError:
             return False
 
@@ -140,7 +147,7 @@ class FolderDisk:
         """Remove every state file, then the folder if it can be: the mount point of a volume stays, empty."""
         with self._refusing(self._folder, "removed"):
             try:
-                names = self._ours()
+                names = self._own_files()
             except FileNotFoundError:
                 return
             for name in names:
@@ -158,7 +165,7 @@ class FolderDisk:
         """What people and programs have put there."""
         return set(self._files.names(self._folder)) - {LOST_AND_FOUND}
 
-    def _ours(self) -> list[str]:
+    def _own_files(self) -> list[str]:
         return [name for name in self._files.names(self._folder) if _STATE.fullmatch(name) or _TEMPORARY.fullmatch(name)]
 
     def _make(self) -> None:
@@ -171,7 +178,7 @@ class FolderDisk:
                 missing.append(folder)
             else:
                 if missing:
-                    sync_found(self._files, folder.parent)
+                    sync_existing_folder(self._files, folder.parent)
                     # One in which nothing can be made for certain is refused before anything is.
                     self._files.sync_folder(folder)
                 break
@@ -196,12 +203,12 @@ class FolderDisk:
         if status.mode & 0o077 and (path == self._folder or not status.is_folder):
             self._files.set_mode(path, mode)
 
-    def _try(self, size: int) -> None:
+    def _write_trial_file(self, size: int) -> None:
         temporary, file = self._files.create_temporary(self._folder / "trial", 0o600)
         try:
             with file:
-                for written in range(0, size, AT_ONCE):
-                    file.write(bytes(min(AT_ONCE, size - written)))
+                for written in range(0, size, WRITE_CHUNK_BYTES):
+                    file.write(bytes(min(WRITE_CHUNK_BYTES, size - written)))
                 self._files.sync_file(file)
         finally:
             self._files.remove(temporary)
@@ -209,7 +216,7 @@ class FolderDisk:
     def _sweep(self) -> None:
         """Remove what killed processes were writing; not before we write, for a refused start changes nothing."""
         if not self._swept:
-            for name in self._ours():
+            for name in self._own_files():
                 if _TEMPORARY.fullmatch(name):
                     self._files.sweep(self._folder / name)
             self._swept = True

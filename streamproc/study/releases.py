@@ -11,7 +11,15 @@ from streamproc.errors import StudyError
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
-from streamproc.validation import check_choice, check_name, check_no_repeat, check_positive, check_symbol, check_whole, shown
+from streamproc.validation import (
+    check_choice,
+    check_name,
+    check_no_repeat,
+    check_positive,
+    check_symbol,
+    check_whole,
+    format_value,
+)
 
 MAX_HORIZON = 10_000
 """Periods of a study."""
@@ -69,12 +77,12 @@ def check_release_name(key: str, value: object) -> None:
     """A release's name is also that of its file, next to `errors.csv`, which `replay --repeat` writes."""
     check_name(key, value)
     if value == "errors":
-        raise StudyError(key, shown(value), "another name, since errors.csv holds the errors of a replay")
+        raise StudyError(key, format_value(value), "another name, since errors.csv holds the errors of a replay")
 
 
 def _check_event(key: str, event: object) -> None:
     if not (isinstance(event, tuple) and event):
-        raise StudyError(key, shown(event), "a list of symbols, at least one and not the whole alphabet")
+        raise StudyError(key, format_value(event), "a list of symbols, at least one and not the whole alphabet")
     for symbol in event:
         check_symbol(key, symbol)
     check_no_repeat(key, event)
@@ -83,7 +91,7 @@ def _check_event(key: str, event: object) -> None:
 def _check_share(name: str, share: object) -> None:
     # A float would not add up to exactly 1 with the others.
     if not (isinstance(share, Fraction) and 0 < share <= 1):
-        raise StudyError(f"release.{name}.share", shown(share), "a fraction above 0 and at most 1")
+        raise StudyError(f"release.{name}.share", format_value(share), "a fraction above 0 and at most 1")
 
 
 def check_shares(releases: Sequence[Release]) -> None:
@@ -91,8 +99,8 @@ def check_shares(releases: Sequence[Release]) -> None:
     left = Fraction(1)
     for release in releases:
         if release.share > left:
-            allowed = f"at most {shown(left)}, what the releases before it leave of the budget"
-            raise StudyError(f"release.{release.name}.share", shown(release.share), allowed)
+            allowed = f"at most {format_value(left)}, what the releases before it leave of the budget"
+            raise StudyError(f"release.{release.name}.share", format_value(release.share), allowed)
         left -= release.share
 
 

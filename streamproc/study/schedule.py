@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Literal
 
 from streamproc.errors import StudyError
-from streamproc.validation import shown
+from streamproc.validation import format_value
 
 Every = timedelta | Literal["month"]
 
@@ -84,13 +84,13 @@ class Schedule:
 
 def _check_start(value: object) -> None:
     if not (isinstance(value, datetime) and value.utcoffset() == timedelta(0)):
-        got = value.isoformat() if isinstance(value, date | time) else shown(value)
+        got = value.isoformat() if isinstance(value, date | time) else format_value(value)
         raise StudyError("schedule.start", got, "a time with its zone, such as 2026-01-01T00:00:00Z")
 
 
 def _check_span(key: str, value: object, shortest: timedelta) -> None:
     if not (isinstance(value, timedelta) and shortest <= value <= _LONGEST):
-        got = str(value) if isinstance(value, timedelta) else shown(value)
+        got = str(value) if isinstance(value, timedelta) else format_value(value)
         raise StudyError(key, got, f"a length from {shortest.seconds}s to {_LONGEST.days}d")
 
 
@@ -101,4 +101,4 @@ def span_of(key: str, text: object) -> timedelta:
         if found:
             return int(found[1]) * _UNITS[found[2]]
     words = ', "month"' if key == "schedule.every" else ""
-    raise StudyError(key, shown(text), f'a length of time such as "90s", "5m", "1h", "day", "week"{words}')
+    raise StudyError(key, format_value(text), f'a length of time such as "90s", "5m", "1h", "day", "week"{words}')

@@ -26,8 +26,8 @@ from streamproc.validation import (
     check_positive,
     check_symbol,
     check_whole,
+    format_value,
     is_path,
-    shown,
 )
 
 MAX_BINS = 65_536
@@ -61,7 +61,7 @@ class Study:
             if release.name.lower() in [other.name.lower() for other in self.releases[:place]]:
                 # Some file systems do not tell upper from lower case.
                 allowed = "a name no earlier release has, also in other letter case"
-                raise StudyError(f"release[{place + 1}].name", shown(release.name), allowed)
+                raise StudyError(f"release[{place + 1}].name", format_value(release.name), allowed)
             if isinstance(release, WindowRelease):
                 self._check_window(release)
             else:
@@ -79,18 +79,20 @@ class Study:
     def _check_cumulative(self, release: CumulativeRelease) -> None:
         if self.horizon > MAX_CUMULATIVE_HORIZON:
             allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
-            raise StudyError("study.horizon", shown(self.horizon), allowed)
+            raise StudyError("study.horizon", format_value(self.horizon), allowed)
         key = f"release.{release.name}.event"
         for symbol in release.event:
             check_in_alphabet(key, symbol, self.alphabet)
         if len(release.event) == self.q:
-            raise StudyError(key, shown(release.event), "not the whole alphabet, or every report is a one")
+            raise StudyError(key, format_value(release.event), "not the whole alphabet, or every report is a one")
 
     def _check_calendar(self) -> None:
         if self.schedule is not None:
             least, ahead = self.schedule.periods_ahead, self.population.ahead
             if ahead is not None and ahead < least:
-                raise StudyError("population.ahead", shown(ahead), f"{least} or more with this grace and these periods")
+                raise StudyError(
+                    "population.ahead", format_value(ahead), f"{least} or more with this grace and these periods"
+                )
             try:
                 self.schedule.release_of(self.horizon)
             except OverflowError:
@@ -112,7 +114,7 @@ class Study:
         for release in self.releases:
             if release.name == name:
                 return release
-        raise StudyError("release", shown(name), ", ".join(r.name for r in self.releases))
+        raise StudyError("release", format_value(name), ", ".join(r.name for r in self.releases))
 
     def event_mask(self, release: CumulativeRelease) -> npt.NDArray[np.bool_]:
         """For each symbol of the alphabet, whether it counts as a one: `mask[symbols]` is the 0/1 column."""
@@ -121,7 +123,7 @@ class Study:
 
 def _check_releases(value: object) -> None:
     if not (isinstance(value, tuple) and value and all(isinstance(item, Release) for item in value)):
-        raise StudyError("release", shown(value), "a tuple of at least one release")
+        raise StudyError("release", format_value(value), "a tuple of at least one release")
 
 
 MAX_RHO = 1000
@@ -151,7 +153,11 @@ class Privacy:
 
     def __post_init__(self) -> None:
         if (self.rho is None) == (self.epsilon is None):
-            got = "nothing" if self.rho is None else f"{shown(self.rho)} and privacy.epsilon {shown(self.epsilon)}"
+            got = (
+                "nothing"
+                if self.rho is None
+                else f"{format_value(self.rho)} and privacy.epsilon {format_value(self.epsilon)}"
+            )
             raise StudyError("privacy.rho", got, "exactly one of rho and epsilon")
         if self.rho is not None:
             check_positive("privacy.rho", self.rho, MAX_RHO)
@@ -160,7 +166,9 @@ class Privacy:
         check_positive("privacy.delta", self.delta, 0.5, below=True)
         _check_adjacency(self.adjacency)
         if self.limit is not None and not self.budget * (1 - _ROUNDING) <= self.limit <= self.budget:
-            raise StudyError("privacy.limit", shown(self.limit), f"the budget {shown(self.budget)}, rounded down")
+            raise StudyError(
+                "privacy.limit", format_value(self.limit), f"the budget {format_value(self.budget)}, rounded down"
+            )
 
     @property
     def spendable(self) -> Rho:
@@ -178,7 +186,7 @@ class Privacy:
 
 def _check_adjacency(value: object) -> None:
     if not isinstance(value, Adjacency):
-        raise StudyError("privacy.adjacency", shown(value), ", ".join(map(str, Adjacency)))
+        raise StudyError("privacy.adjacency", format_value(value), ", ".join(map(str, Adjacency)))
 
 
 Duplicates = Literal["first", "last"]
@@ -243,7 +251,7 @@ class Broker:
     def __post_init__(self) -> None:
         if not (is_path(self.url) and (self.folder is not None or self.servers)):
             # A URL with a '@' may carry a password.
-            got = "a URL with '@'" if "@" in str(self.url) else shown(self.url)
+            got = "a URL with '@'" if "@" in str(self.url) else format_value(self.url)
             raise StudyError("broker.url", got, "embedded:FOLDER, or kafka://host:port[,host:port...]")
         check_whole("broker.partitions", self.partitions, 1, 1024)
 

@@ -20,7 +20,7 @@ from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.study.releases import CumulativeRelease, Release, WindowRelease, check_release_name, share_the_rest
 from streamproc.study.schedule import Schedule, span_of
 from streamproc.study.study import DELTA, Broker, Missing, Population, Privacy, Study
-from streamproc.validation import check_alphabet, check_choice, check_name, shown
+from streamproc.validation import check_alphabet, check_choice, check_name, format_value
 
 _OF_EVERY_RELEASE = ("name", "kind", "share")
 _OF_KIND = {
@@ -94,7 +94,7 @@ def _missing(key: str, text: object) -> Missing:
         return Missing()
     if isinstance(text, str) and text.startswith("fill:"):
         return Missing(fill=text.removeprefix("fill:"))
-    raise StudyError(key, shown(text), '"carry", "fill:SYMBOL"')
+    raise StudyError(key, format_value(text), '"carry", "fill:SYMBOL"')
 
 
 def _privacy(table: Table) -> Privacy:
@@ -116,7 +116,7 @@ def _privacy(table: Table) -> Privacy:
 
 def _releases(found: object, alphabet: tuple[str, ...]) -> tuple[Release, ...]:
     if not (isinstance(found, list) and found and all(isinstance(items, dict) for items in found)):
-        raise StudyError("release", shown(found), "one or more tables, [[release]]")
+        raise StudyError("release", format_value(found), "one or more tables, [[release]]")
     tables = [_release_table(items, place) for place, items in enumerate(found, start=1)]
     releases = [_release(table, alphabet) for table in tables]
     return share_the_rest(releases, {place for place, table in enumerate(tables) if "share" not in table.items})
@@ -188,7 +188,7 @@ class Table:
 
     def key(self, name: str) -> str:
         """The full key of an entry, on one line."""
-        bare = name if _BARE.fullmatch(name) else shown(name)
+        bare = name if _BARE.fullmatch(name) else format_value(name)
         return f"{self.path}.{bare}" if self.path else bare
 
     def only(self, allowed: Sequence[str], where: str = "") -> None:
@@ -203,7 +203,7 @@ class Table:
         """A sub-table; empty if it is left out, so that what is missing in it is named."""
         value = self.items.get(name, {})
         if not isinstance(value, dict):
-            raise StudyError(self.key(name), shown(value), f"a table, [{name}]")
+            raise StudyError(self.key(name), format_value(value), f"a table, [{name}]")
         return Table(self.key(name), value)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -241,5 +241,5 @@ class Table:
         # 1e-999999999 is a short text and a fraction of a billion digits.
         places = value.as_tuple().exponent
         if not (isinstance(places, int) and abs(places) <= _MOST_DECIMALS):
-            raise StudyError(self.key(name), shown(value), f"at most {_MOST_DECIMALS} decimals")
+            raise StudyError(self.key(name), format_value(value), f"at most {_MOST_DECIMALS} decimals")
         return Fraction(value)

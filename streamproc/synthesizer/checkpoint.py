@@ -18,39 +18,39 @@ from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
 from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, contract_to_dict
 from streamproc.releases.cumulative import CumulativeState
-from streamproc.releases.row_assignment import narrowest
+from streamproc.releases.row_assignment import narrowest_dtype
 from streamproc.releases.step import Column
 from streamproc.releases.synthesis import State, Synthesis
 from streamproc.releases.window import WindowState
-from streamproc.storage.state_folder import Disk
-from streamproc.synthesizer.outbox import Draft, Outgoing
-from streamproc.synthesizer.recovery import OnDisk
+from streamproc.storage.state_folder import StateFolder
+from streamproc.synthesizer.outbox import OutgoingRecord, PendingRelease
+from streamproc.synthesizer.recovery import LocalState
 from streamproc.synthesizer.tally_reader import StudyTally
 
 STATE_FILE = "synthesizer.state"
-SETTLED_FILE = "synthesizer.settled"
+PUBLISHED_MARK_FILE = "synthesizer.settled"
 """Holds the digest of the last period known to be published; without it a period is settled again, which is harmless."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class Checkpoint:
     """A period that was drawn, with everything that follows from it."""
 
     synthesis: Synthesis
-    draft: Draft
+    pending: PendingRelease
     abandoned: tuple[bytes, ...] = ()
     """Draws that were announced and lost, of this period or the next, whose cost the steward has accepted."""
 
 
-def write_stored(disk: Disk, fingerprint: bytes, stored: Stored) -> int:
+def write_checkpoint(disk: StateFolder, fingerprint: bytes, stored: Checkpoint) -> int:
     """Persist; when this returns the draw is durable. Answers with the file's size in bytes."""
-    synthesis, draft = stored.synthesis, stored.draft
+    synthesis, draft = stored.synthesis, stored.pending
     body = pack_arrays(
         {
             "period": synthesis.period,
             "redrawn": list(synthesis.redrawn),
             "contracts": {name: contract_to_dict(contract) for name, contract in synthesis.contracts.items()},
-            "arrays": arrays_of(synthesis),
+            "arrays": to_arrays(synthesis),
             "digest": draft.digest,
             "previous": draft.previous,
             "abandoned": list(stored.abandoned),
@@ -62,7 +62,7 @@ def write_stored(disk: Disk, fingerprint: bytes, stored: Stored) -> int:
     return len(content)
 
 
-def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
+def read_checkpoint(disk: StateFolder, fingerprint: bytes) -> Checkpoint | None:
     """What is on disk; None if there is nothing. Refuses what is damaged or of another study."""
     content = disk.read(STATE_FILE)
     if content is None:
@@ -72,10 +72,10 @@ def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
         contracts = {name: checked_contract(Fields(values)) for name, values in state["contracts"].items()}
         period = Period(state["period"])
         redrawn = [Period(again) for again in state["redrawn"]]
-        synthesis = synthesis_of(contracts, period, state["arrays"], redrawn)
-        outgoing = tuple(Outgoing(topic, value) for topic, value in state["outgoing"])
-        drafted = Draft(period, state["digest"], state["previous"], outgoing)
-        return Stored(synthesis, drafted, tuple(state["abandoned"]))
+        synthesis = from_arrays(contracts, period, state["arrays"], redrawn)
+        outgoing = tuple(OutgoingRecord(topic, value) for topic, value in state["outgoing"])
+        drafted = PendingRelease(period, state["digest"], state["previous"], outgoing)
+        return Checkpoint(synthesis, drafted, tuple(state["abandoned"]))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
         raise Refused(
@@ -84,35 +84,35 @@ def read_stored(disk: Disk, fingerprint: bytes) -> Stored | None:
         ) from None
 
 
-def settle(disk: Disk, fingerprint: bytes, draft: Draft) -> None:
+def mark_published(disk: StateFolder, fingerprint: bytes, draft: PendingRelease) -> None:
     """Mark the period published."""
-    disk.write(SETTLED_FILE, seal(fingerprint, draft.digest))
+    disk.write(PUBLISHED_MARK_FILE, seal(fingerprint, draft.digest))
 
 
-def on_disk(disk: Disk, fingerprint: bytes, stored: Stored | None) -> OnDisk | None:
+def local_state(disk: StateFolder, fingerprint: bytes, stored: Checkpoint | None) -> LocalState | None:
     """What the table of start-up moves needs to know. Refuses a mark that is damaged or of another study."""
     if stored is None:
         return None
-    draft = stored.draft
+    draft = stored.pending
     # A restored period was read from the ledger: there is nothing of it to publish.
     settled = _settled(disk, fingerprint) == draft.digest or not draft.outgoing
-    return OnDisk(draft.period, draft.digest, draft.previous, settled, stored.abandoned)
+    return LocalState(draft.period, draft.digest, draft.previous, settled, stored.abandoned)
 
 
-def _settled(disk: Disk, fingerprint: bytes) -> bytes | None:
-    content = disk.read(SETTLED_FILE)
+def _settled(disk: StateFolder, fingerprint: bytes) -> bytes | None:
+    content = disk.read(PUBLISHED_MARK_FILE)
     try:
         return None if content is None else bytes(unseal(content, fingerprint))
     except Malformed as error:
         raise Refused(
-            f"state file {SETTLED_FILE}: {error.reason}; delete it, and the ledger tells what is published"
+            f"state file {PUBLISHED_MARK_FILE}: {error.reason}; delete it, and the ledger tells what is published"
         ) from None
 
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
-def arrays_of(synthesis: Synthesis) -> Arrays:
+def to_arrays(synthesis: Synthesis) -> Arrays:
     """Every state of the synthesis, each array under `<release>/<what>`."""
     arrays: Arrays = {}
     for name, state in synthesis.states.items():
@@ -128,7 +128,7 @@ def arrays_of(synthesis: Synthesis) -> Arrays:
     return arrays
 
 
-def synthesis_of(contracts: Mapping[str, Contract], period: Period, arrays: Arrays, redrawn: Sequence[Period]) -> Synthesis:
+def from_arrays(contracts: Mapping[str, Contract], period: Period, arrays: Arrays, redrawn: Sequence[Period]) -> Synthesis:
     """The synthesis whose `arrays_of` these are."""
     states: dict[str, State] = {}
     for name, contract in contracts.items():
@@ -136,12 +136,12 @@ def synthesis_of(contracts: Mapping[str, Contract], period: Period, arrays: Arra
             states[name] = WindowState(period, arrays[f"{name}/windows"], arrays[f"{name}/counts"])
         else:
             tallies = arrays[f"{name}/tallies"]
-            measured = split_measured(contract.mechanism.counter, arrays[f"{name}/measured"], period)
+            measured = split_by_stream(contract.mechanism.counter, arrays[f"{name}/measured"], period)
             states[name] = _cumulative(contract, period, arrays[f"{name}/weights"], tallies, measured)
     return Synthesis.resumed(period, contracts, states, tuple(redrawn))
 
 
-def rebuilt(
+def rebuild_state(
     contract: Contract,
     columns: Sequence[Column],
     tallies: Sequence[IntArray],
@@ -161,7 +161,7 @@ def rebuilt(
     return _cumulative(contract, period, weights, stacked, measured)
 
 
-def split_measured(counter: Counter, flat: IntArray, period: Period) -> tuple[IntArray, ...]:
+def split_by_stream(counter: Counter, flat: IntArray, period: Period) -> tuple[IntArray, ...]:
     """The noisy rows of each stream, `b = 1..T`, from all of them one stream after the other."""
     lengths = [counter.rows_at(period - b + 1).stop if b <= period else 0 for b in range(1, counter.length + 1)]
     return tuple(np.split(flat, np.cumsum(lengths)[:-1]))
@@ -171,7 +171,7 @@ def _window_from_columns(contract: WindowContract, columns: Sequence[Column], pe
     mechanism = contract.mechanism
     if period < mechanism.k:
         return WindowState(period, *_nothing_yet(mechanism.bins))
-    windows = np.zeros(len(columns[-1]), dtype=narrowest(mechanism.bins))
+    windows = np.zeros(len(columns[-1]), dtype=narrowest_dtype(mechanism.bins))
     for column in columns[-mechanism.k :]:
         windows *= windows.dtype.type(mechanism.q)
         windows += column
@@ -179,7 +179,7 @@ def _window_from_columns(contract: WindowContract, columns: Sequence[Column], pe
 
 
 def _nothing_yet(bins: int) -> tuple[npt.NDArray[Any], IntArray]:
-    return np.zeros(0, dtype=narrowest(bins)), np.zeros(bins, dtype=np.int64)
+    return np.zeros(0, dtype=narrowest_dtype(bins)), np.zeros(bins, dtype=np.int64)
 
 
 def _cumulative(
@@ -197,20 +197,20 @@ def _cumulative(
     return CumulativeState(period, weights, sums, padded, measured)
 
 
-def restored(
+def restore_checkpoint(
     ledger: VerifiedLedger,
     contracts: Mapping[str, Contract],
     columns: Mapping[str, Sequence[Column]],
     measurements: Mapping[str, Sequence[Sequence[IntArray]]],
     tallies: Sequence[StudyTally],
-) -> Stored:
+) -> Checkpoint:
     """The state after the ledger's last period, where everything given ends; announced draws without a record are abandoned.
 
     Its draft holds no bytes to publish: they are published already. What an abandoned draw cost is in the odometer from the
     next period on, and that period's record will name it.
     """
     states = {
-        name: rebuilt(contract, columns[name], [tally.counts[name] for tally in tallies], measurements[name])
+        name: rebuild_state(contract, columns[name], [tally.counts[name] for tally in tallies], measurements[name])
         for name, contract in contracts.items()
     }
     paid_again = [record.period for record in ledger.periods for _ in record.abandoned]
@@ -218,11 +218,11 @@ def restored(
     synthesis = Synthesis.resumed(ledger.period, contracts, states, tuple(paid_again))
     _check_spending(ledger, synthesis)
     previous = ledger.periods[-1].previous if ledger.periods else ledger.head
-    return Stored(synthesis, Draft(ledger.period, ledger.head, previous, ()), ledger.intents)
+    return Checkpoint(synthesis, PendingRelease(ledger.period, ledger.head, previous, ()), ledger.intents)
 
 
 def _check_spending(ledger: VerifiedLedger, synthesis: Synthesis) -> None:
-    for name, odometer in synthesis.odometers.items() if ledger.periods else ():
+    for name, odometer in synthesis.accountants.items() if ledger.periods else ():
         said = ledger.periods[-1].releases[name].rho_spent
         if odometer.spent != said:
             raise Refused(f"release {name}: rebuilt, it has spent rho {odometer.spent}, but the ledger says {said}")

@@ -18,7 +18,7 @@ from streamproc.releases.synthesis import Synthesis
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class OutgoingRecord:
     """A record to be appended to a topic of one partition."""
 
     topic: str
@@ -26,7 +26,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True)
-class Draft:
+class PendingRelease:
     """A period ready to be announced and published."""
 
     period: Period
@@ -34,11 +34,11 @@ class Draft:
     """Of its ledger record: what the intent announces."""
     previous: bytes
     """Of the ledger record before."""
-    outgoing: tuple[Outgoing, ...]
+    outgoing: tuple[OutgoingRecord, ...]
     """All records of the period in the order in which they are sent; the ledger record is the last."""
 
 
-def draft(
+def build_pending_release(
     topics: Topics,
     before: Synthesis,
     after: Synthesis,
@@ -46,28 +46,28 @@ def draft(
     previous: bytes,
     salt: bytes,
     abandoned: tuple[bytes, ...] = (),
-) -> Draft:
+) -> PendingRelease:
     """What the step from `before` to `after` publishes; `abandoned` are announced draws that were lost.
 
     The intent announces the record's digest before anything of the record leaves. Without `salt` somebody could try out all
     that the record may say, which with little noise is not much.
     """
-    columns: list[Outgoing] = []
-    measurements: list[Outgoing] = []
+    columns: list[OutgoingRecord] = []
+    measurements: list[OutgoingRecord] = []
     releases: dict[str, ReleasePeriod] = {}
     for name, step in steps.items():
-        columns += [Outgoing(topics.synthetic(name), value) for value in _column_records(after, name, step)]
+        columns += [OutgoingRecord(topics.synthetic(name), value) for value in _column_records(after, name, step)]
         chunks = measurement_chunks(name, step.period, step.measurements)
-        measurements += [Outgoing(topics.ledger, chunk.encode()) for chunk in chunks]
+        measurements += [OutgoingRecord(topics.ledger, chunk.encode()) for chunk in chunks]
         releases[name] = _release_period(before, after, name, step)
     record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt).encode()
-    ledger = (*measurements, Outgoing(topics.ledger, record))
-    return Draft(after.period, digest(record), previous, (*columns, *ledger))
+    ledger = (*measurements, OutgoingRecord(topics.ledger, record))
+    return PendingRelease(after.period, digest(record), previous, (*columns, *ledger))
 
 
 def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) -> ReleasePeriod:
-    spent = after.odometers[name].spent
-    added = Rho(float_up(Fraction(spent) - Fraction(before.odometers[name].spent)))
+    spent = after.accountants[name].spent
+    added = Rho(float_up(Fraction(spent) - Fraction(before.accountants[name].spent)))
     bits = _contract_record(after, name).bits
     digests = [column_digest(column, bits) for column in step.columns]
     return ReleasePeriod(

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streamproc.errors import Refused, VerificationFailed
-from streamproc.log.port import Log, everything
+from streamproc.log.port import Log, read_to_end
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock
 from streamproc.study import Study
 
-QUIET_WITHIN = 120
+OPEN_TXN_TIMEOUT_S = 120
 """Seconds in which what somebody left open on our topics must end: brokers abort it after the time-out of transactions."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class LedgerSnapshot:
     """What a look found."""
 
     ledger: VerifiedLedger | None
@@ -33,14 +33,14 @@ class Seen:
     """Likewise: those that are there and have never held a record."""
 
     @property
-    def in_ledger(self) -> InLedger | None:
+    def published_state(self) -> PublishedState | None:
         """What the table of start-up moves needs to know."""
         if self.ledger is None:
             return None
-        return InLedger(self.ledger.period, self.ledger.head, self.ledger.intents)
+        return PublishedState(self.ledger.period, self.ledger.head, self.ledger.intents)
 
 
-async def settled_down(log: Log, topic: str, clock: Clock) -> bool:
+async def wait_for_open_transactions(log: Log, topic: str, clock: Clock) -> bool:
     """Wait until nothing on the topic is in an open transaction; False if something stays so.
 
     A commit is acknowledged before it can be read: until its markers are written, who reads what is committed finds what was
@@ -48,34 +48,34 @@ async def settled_down(log: Log, topic: str, clock: Clock) -> bool:
     """
     if topic not in await log.topics():
         return True
-    for _ in range(QUIET_WITHIN):
-        if await log.stable_offset(topic, 0) == await log.end_offset(topic, 0):
+    for _ in range(OPEN_TXN_TIMEOUT_S):
+        if await log.last_stable_offset(topic, 0) == await log.high_watermark(topic, 0):
             return True
         await clock.sleep(1.0)
     return False
 
 
-async def look(log: Log, study: Study) -> Seen:
+async def read_published_state(log: Log, study: Study) -> LedgerSnapshot:
     """Read the ledger from its start, and see which topics were ever used."""
     topics = Topics(study.name)
     there = await log.topics()
     ours = [topics.tallies, topics.rejects, *(topics.synthetic(r.name) for r in study.releases)]
-    used = tuple([topic for topic in ours if topic in there and await log.end_offset(topic, 0) > 0])
+    used = tuple([topic for topic in ours if topic in there and await log.high_watermark(topic, 0) > 0])
     if topics.ledger not in there:
-        return Seen(None, used, ())
+        return LedgerSnapshot(None, used, ())
     if await log.start_offset(topics.ledger, 0) > 0:
         raise Refused(f"topic {topics.ledger}: its first records are gone; it must be kept for ever")
-    values = [record.value async for record in everything(log, topics.ledger)]
+    values = [record.value async for record in read_to_end(log, topics.ledger)]
     # Asked after the ledger was read: a synthesizer may be at work, and its columns are there before its ledger record is.
     unused = [topic for topic in ours if topic in there and topic not in used]
-    empty = tuple([topic for topic in unused if await log.end_offset(topic, 0) == 0])
+    empty = tuple([topic for topic in unused if await log.high_watermark(topic, 0) == 0])
     try:
-        return Seen(verify_chain(values), used, empty)
+        return LedgerSnapshot(verify_chain(values), used, empty)
     except VerificationFailed as failed:
         raise Refused(f"topic {topics.ledger} does not hold together: {failed}") from None
 
 
-def check_same_study(seen: Seen, study: Study, fingerprint: bytes, *, insecure: bool) -> None:
+def require_same_study(seen: LedgerSnapshot, study: Study, fingerprint: bytes, *, insecure: bool) -> None:
     """Refuse to go on with a ledger of another study, or from one side of `insecure` to the other."""
     if seen.ledger is None:
         return
@@ -86,7 +86,7 @@ def check_same_study(seen: Seen, study: Study, fingerprint: bytes, *, insecure: 
         raise Refused(f"study {study.name}: it was begun {began} a seed and cannot go on {now} one")
 
 
-def check_columns_kept(seen: Seen, study: Study) -> None:
+def check_columns_exist(seen: LedgerSnapshot, study: Study) -> None:
     """Refuse to go on behind columns that are gone: whoever reads a release from its start must find all of it."""
     topics = Topics(study.name)
     for topic, name in ((topics.synthetic(release.name), release.name) for release in study.releases):
@@ -98,7 +98,7 @@ def check_columns_kept(seen: Seen, study: Study) -> None:
 
 
 @dataclass(frozen=True)
-class OnDisk:
+class LocalState:
     """The state folder's last word."""
 
     period: Period
@@ -107,14 +107,14 @@ class OnDisk:
     """Of that period's ledger record (record 0 before period 1)."""
     previous: bytes
     """Of the ledger record before it."""
-    settled: bool
+    published: bool
     """Whether it is known to be published."""
     abandoned: tuple[bytes, ...] = ()
     """Draws of the next period that were announced and lost, whose cost the steward has accepted."""
 
 
 @dataclass(frozen=True)
-class InLedger:
+class PublishedState:
     """What everybody can see."""
 
     period: Period
@@ -125,19 +125,19 @@ class InLedger:
     """The digests announced for period `L + 1`; the first that was not abandoned binds."""
 
 
-class Move(Enum):
+class RecoveryAction(Enum):
     """What to do next."""
 
     BEGIN = "begin a new study"
     GO_ON = "go on with the next period"
-    SETTLE = "mark the last period published, then go on"
+    MARK_PUBLISHED = "mark the last period published, then go on"
     PUBLISH = "announce and publish what is on disk"
 
 
 HOW_TO_RESTORE = "put back the newest copy of the state folder, or rebuild it with `streamproc restore`"
 
 
-def decide(disk: OnDisk | None, ledger: InLedger | None, *, used: tuple[str, ...]) -> Move:
+def decide(disk: LocalState | None, ledger: PublishedState | None, *, used: tuple[str, ...]) -> RecoveryAction:
     """The next move; refuses whatever could draw a period twice or change a released column.
 
     `ledger` is None if it has no record at all; `used` names the topics, other than reports and control, ever used.
@@ -147,27 +147,27 @@ def decide(disk: OnDisk | None, ledger: InLedger | None, *, used: tuple[str, ...
             raise Refused(f"the ledger is empty, but the state folder holds period {disk.period}; was the topic recreated?")
         if used:
             raise Refused(f"the ledger is empty, but {', '.join(used)} held records before: this study has run already")
-        return Move.BEGIN
+        return RecoveryAction.BEGIN
     if disk is None:
         if ledger.period == 0 and not ledger.intents:
-            return Move.GO_ON
+            return RecoveryAction.GO_ON
         released = f"the ledger ends at period {ledger.period}" + (", and the next was announced" if ledger.intents else "")
         raise Refused(f"{released}, but the state folder holds nothing; {HOW_TO_RESTORE}")
     binding = next((intent for intent in ledger.intents if intent not in disk.abandoned), None)
     if disk.period == ledger.period and disk.digest == ledger.digest and binding is None:
-        return Move.GO_ON if disk.settled else Move.SETTLE
-    next_up = disk.period == ledger.period + 1 and not disk.settled and disk.previous == ledger.digest
+        return RecoveryAction.GO_ON if disk.published else RecoveryAction.MARK_PUBLISHED
+    next_up = disk.period == ledger.period + 1 and not disk.published and disk.previous == ledger.digest
     # Another draw announced after ours is that of a restored folder which gave ours up: to publish ours now would leave the
     # other, which may have been seen, unpaid for.
     if next_up and set(ledger.intents) - set(disk.abandoned) <= {disk.digest}:
-        return Move.PUBLISH
+        return RecoveryAction.PUBLISH
     raise Refused(f"{_difference(disk, ledger)}; {HOW_TO_RESTORE}")
 
 
-def _difference(disk: OnDisk, ledger: InLedger) -> str:
+def _difference(disk: LocalState, ledger: PublishedState) -> str:
     if disk.period < ledger.period:
         return f"the state folder is old: it ends at period {disk.period}, the ledger at {ledger.period}"
-    if disk.period > ledger.period + 1 or (disk.period == ledger.period + 1 and disk.settled):
+    if disk.period > ledger.period + 1 or (disk.period == ledger.period + 1 and disk.published):
         return f"the ledger is old: it ends at period {ledger.period}, the state folder at {disk.period}"
     if disk.period == ledger.period and disk.digest == ledger.digest:
         return f"period {ledger.period + 1} was announced, but its draw is not in the state folder"

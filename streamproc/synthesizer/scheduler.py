@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamproc.errors import Refused
-from streamproc.log.control_topic import ControlFollower, append_cut, check_anybody, check_counts
+from streamproc.log.control_topic import ControlFollower, append_cut, require_cut_accepted, require_reports_in_period_1
 from streamproc.log.port import Log
 from streamproc.privacy.types import Period
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock
 from streamproc.study import Schedule, Study
 
-LONGEST_NAP = 30.0
+MAX_SLEEP_S = 30.0
 """Seconds: the clock may be set while we sleep."""
 
 
@@ -46,7 +46,7 @@ class Scheduler:
             await self._read_all(control)
             await self._check_beginning(control)
             if self._check_missed(control):
-                await check_anybody(self._log, self._study, Period(control.sequence.period + 1))
+                await require_reports_in_period_1(self._log, self._study, Period(control.sequence.period + 1))
         finally:
             await control.close()
 
@@ -63,7 +63,7 @@ class Scheduler:
 
     async def _check_beginning(self, control: ControlFollower) -> None:
         overdue = control.sequence.period == 0 and self._overdue(Period(0))
-        new = not self._began and await self._log.end_offset(Topics(self._study.name).ledger, 0) == 0
+        new = not self._began and await self._log.high_watermark(Topics(self._study.name).ledger, 0) == 0
         if overdue and new and not self._catch_up:
             raise Refused(
                 f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
@@ -92,13 +92,13 @@ class Scheduler:
             await self._read_all(control)
             return
         period = Period(control.sequence.period + 1)
-        await check_anybody(self._log, self._study, period)
+        await require_reports_in_period_1(self._log, self._study, period)
         await append_cut(self._log, self._study, period)
         await self._read_all(control)
-        check_counts(control, period)
+        require_cut_accepted(control, period)
 
     async def _read_all(self, control: ControlFollower) -> None:
-        await control.catch_up(await self._log.stable_offset(Topics(self._study.name).control, 0))
+        await control.catch_up(await self._log.last_stable_offset(Topics(self._study.name).control, 0))
 
     def _overdue(self, closed: Period) -> int:
         """How many periods after `closed` have ended by now."""
@@ -108,4 +108,4 @@ class Scheduler:
 
     def _until_next(self, closed: Period) -> float:
         wait = (self._schedule.cut_of(closed + 1) - self._clock.now()).total_seconds()
-        return min(max(wait, 0.01), LONGEST_NAP)
+        return min(max(wait, 0.01), MAX_SLEEP_S)

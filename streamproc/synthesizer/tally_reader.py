@@ -24,14 +24,14 @@ class StudyTally:
     counts: dict[str, IntArray]
 
 
-def check_people(tally: StudyTally) -> int:
+def population_size(tally: StudyTally) -> int:
     """`n`, by the tally of any period; a study of nobody would spend its budget on nobody."""
     if tally.people == 0:
         raise Refused("nobody reported in period 1, so the study has no people; begin another, under another name")
     return tally.people
 
 
-class TallyInbox:
+class TallyReader:
     """Reads the tallies topic from its start and answers period by period."""
 
     def __init__(self, study: Study, reader: Reader) -> None:
@@ -44,7 +44,7 @@ class TallyInbox:
         self._forgotten = Period(0)
 
     @classmethod
-    async def open(cls, log: Log, study: Study) -> TallyInbox:
+    async def open(cls, log: Log, study: Study) -> TallyReader:
         """An inbox that starts at the first tally ever sent; refuses if that is gone."""
         topic = Topics(study.name).tallies
         if await log.start_offset(topic, 0) > 0:

@@ -14,24 +14,39 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from streamproc.errors import Fenced, LogUnavailable, OffsetLost, OutcomeUnknown, Refused
-from streamproc.log.port import NO_TIME, Log, Transactor
+from streamproc.log.port import NO_TIME, Log, TransactionalProducer
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import contracts
+from streamproc.releases.contract import make_contracts
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.clock import Clock
-from streamproc.storage.state_folder import Disk
+from streamproc.storage.state_folder import StateFolder
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
-from streamproc.synthesizer.checkpoint import STATE_FILE, Stored, on_disk, read_stored, settle, write_stored
-from streamproc.synthesizer.outbox import Draft, draft
-from streamproc.synthesizer.recovery import Move, Seen, check_columns_kept, check_same_study, decide, look, settled_down
-from streamproc.synthesizer.scheduler import LONGEST_NAP
-from streamproc.synthesizer.state_size import most_bytes, most_memory, reserve_memory
-from streamproc.synthesizer.tally_reader import StudyTally, TallyInbox, check_people
+from streamproc.synthesizer.checkpoint import (
+    STATE_FILE,
+    Checkpoint,
+    local_state,
+    mark_published,
+    read_checkpoint,
+    write_checkpoint,
+)
+from streamproc.synthesizer.outbox import PendingRelease, build_pending_release
+from streamproc.synthesizer.recovery import (
+    LedgerSnapshot,
+    RecoveryAction,
+    check_columns_exist,
+    decide,
+    read_published_state,
+    require_same_study,
+    wait_for_open_transactions,
+)
+from streamproc.synthesizer.scheduler import MAX_SLEEP_S
+from streamproc.synthesizer.state_size import max_state_size, max_step_memory, reserve_memory
+from streamproc.synthesizer.tally_reader import StudyTally, TallyReader, population_size
 
 MAX_FENCED = 3
 """Fenced this often in one period, another synthesizer is alive: it is better to stop than to fight."""
@@ -39,7 +54,7 @@ MAX_FENCED = 3
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before trying again: doubled from the one to the other while nothing works."""
 
-SHORTEST_NAP = 0.01
+MIN_SLEEP_S = 0.01
 """Seconds: less may round to a sleep that ends before the release time, again and again."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,7 +63,7 @@ Offload = Callable[..., Awaitable[Any]]
 """Runs a slow function without stopping the loop; simulations run it in place."""
 
 
-class Observer(Protocol):
+class SynthesizerObserver(Protocol):
     """Who is told about progress; nothing it is told depends on a draw that is not published."""
 
     def watermark(self, period: Period) -> None: ...
@@ -66,15 +81,15 @@ class Observer(Protocol):
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None: ...
     def fenced(self, period: Period) -> None: ...
-    def trouble(self, problem: str) -> None: ...
+    def mark_degraded(self, problem: str) -> None: ...
 
 
 @dataclass(frozen=True)
-class Ports:
+class SynthesizerPorts:
     """Everything a synthesizer touches."""
 
     log: Log
-    disk: Disk
+    disk: StateFolder
     entropy: Entropy
     clock: Clock
     offload: Offload = asyncio.to_thread
@@ -87,7 +102,7 @@ class Ports:
 class Synthesizer:
     """One actor per study: it owns the state, and nobody else draws."""
 
-    def __init__(self, study: Study, fingerprint: bytes, ports: Ports, observer: Observer) -> None:
+    def __init__(self, study: Study, fingerprint: bytes, ports: SynthesizerPorts, observer: SynthesizerObserver) -> None:
         self._study = study
         self._fingerprint = fingerprint
         self._ports = ports
@@ -124,7 +139,7 @@ class Synthesizer:
             raise _lost_records(lost) from None
 
     async def _after_trouble(self, problem: str) -> None:
-        self._observer.trouble(problem)
+        self._observer.mark_degraded(problem)
         await self._ports.clock.sleep(self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
@@ -142,7 +157,7 @@ class Synthesizer:
     async def _session(self) -> None:
         """From one look to the end of the study, or to the first error."""
         await self._look_before_fencing()
-        transactor = await self._ports.log.transactor(self._topics.transactional_id)
+        transactor = await self._ports.log.transactional_producer(self._topics.transactional_id)
         try:
             await transactor.fence()
             await self._wait_until_quiet()
@@ -158,34 +173,34 @@ class Synthesizer:
         try:
             await self._look_and_decide()
         except Refused:
-            if not await settled_down(self._ports.log, self._topics.ledger, self._ports.clock):
+            if not await wait_for_open_transactions(self._ports.log, self._topics.ledger, self._ports.clock):
                 raise
             await self._look_and_decide()
 
-    async def _look_and_decide(self) -> tuple[Stored | None, Seen, Move]:
-        seen = await look(self._ports.log, self._study)
-        check_same_study(seen, self._study, self._fingerprint, insecure=self._ports.entropy.insecure)
-        check_columns_kept(seen, self._study)
-        stored = await self._ports.offload(read_stored, self._ports.disk, self._fingerprint)
-        found = on_disk(self._ports.disk, self._fingerprint, stored)
+    async def _look_and_decide(self) -> tuple[Checkpoint | None, LedgerSnapshot, RecoveryAction]:
+        seen = await read_published_state(self._ports.log, self._study)
+        require_same_study(seen, self._study, self._fingerprint, insecure=self._ports.entropy.insecure)
+        check_columns_exist(seen, self._study)
+        stored = await self._ports.offload(read_checkpoint, self._ports.disk, self._fingerprint)
+        found = local_state(self._ports.disk, self._fingerprint, stored)
         self._period = seen.ledger.period if seen.ledger else Period(0)
-        return stored, seen, decide(found, seen.in_ledger, used=seen.used)
+        return stored, seen, decide(found, seen.published_state, used=seen.used)
 
     async def _wait_until_quiet(self) -> None:
         """After fencing no transaction may be open on our topics, or a reader could not tell what is final."""
         mine = [self._topics.ledger, *(self._topics.synthetic(release.name) for release in self._study.releases)]
         log, clock = self._ports.log, self._ports.clock
         for topic in mine:
-            if not await settled_down(log, topic, clock):
+            if not await wait_for_open_transactions(log, topic, clock):
                 raise Refused(
                     f"topic {topic}: somebody else's transaction stays open on it; only the synthesizer may write there"
                 )
 
     async def _catch_up(
-        self, transactor: Transactor, stored: Stored | None, seen: Seen, move: Move
+        self, transactor: TransactionalProducer, stored: Checkpoint | None, seen: LedgerSnapshot, move: RecoveryAction
     ) -> tuple[Synthesis | None, bytes]:
         """Make disk and ledger agree; answers with the synthesis to go on with and the digest of the last ledger record."""
-        if move is Move.BEGIN:
+        if move is RecoveryAction.BEGIN:
             record = StudyRecord(public_values(self._study), self._fingerprint, self._ports.entropy.insecure).encode()
             await transactor.begin()
             await transactor.send(self._topics.ledger, 0, record)
@@ -194,23 +209,23 @@ class Synthesizer:
         if stored is None:
             assert seen.ledger is not None
             return None, seen.ledger.head
-        if move is Move.PUBLISH:
+        if move is RecoveryAction.PUBLISH:
             assert seen.ledger is not None
-            await self._publish(transactor, stored.draft, announced=stored.draft.digest in seen.ledger.intents)
-        elif move is Move.SETTLE:
-            await self._ports.offload(settle, self._ports.disk, self._fingerprint, stored.draft)
+            await self._publish(transactor, stored.pending, announced=stored.pending.digest in seen.ledger.intents)
+        elif move is RecoveryAction.MARK_PUBLISHED:
+            await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, stored.pending)
         self._period = stored.synthesis.period
         # Where disk and ledger end at the same period, what is announced for the next is what the steward gave up.
-        self._abandoned = () if move is Move.PUBLISH or seen.ledger is None else seen.ledger.intents
+        self._abandoned = () if move is RecoveryAction.PUBLISH or seen.ledger is None else seen.ledger.intents
         self._observer.released(stored.synthesis.period, stored.synthesis, None)
-        return stored.synthesis, stored.draft.digest
+        return stored.synthesis, stored.pending.digest
 
-    async def _follow(self, transactor: Transactor, synthesis: Synthesis | None, head: bytes) -> None:
+    async def _follow(self, transactor: TransactionalProducer, synthesis: Synthesis | None, head: bytes) -> None:
         """Release periods as their tallies come in, until `T`."""
         if self._period == self._study.horizon:
             self.started.set()
             return
-        inbox = await TallyInbox.open(self._ports.log, self._study)
+        inbox = await TallyReader.open(self._ports.log, self._study)
         try:
             self.started.set()
             while self._period < self._study.horizon:
@@ -220,7 +235,7 @@ class Synthesizer:
         finally:
             await inbox.close()
 
-    async def _next_tally(self, inbox: TallyInbox) -> StudyTally:
+    async def _next_tally(self, inbox: TallyReader) -> StudyTally:
         while (tally := inbox.complete(Period(self._period + 1))) is None:
             await inbox.poll(timeout=0.5)
             # An inbox that was opened again has not read as far as the one before.
@@ -229,18 +244,18 @@ class Synthesizer:
         return tally
 
     async def _release(
-        self, transactor: Transactor, synthesis: Synthesis | None, tally: StudyTally, head: bytes
+        self, transactor: TransactionalProducer, synthesis: Synthesis | None, tally: StudyTally, head: bytes
     ) -> tuple[Synthesis, bytes]:
         before = synthesis or self._first_synthesis(tally)
         self._check_people(before, tally)
-        await self._ports.offload(self._ports.disk.make_room, STATE_FILE, most_bytes(before))
-        await self._ports.offload(self._ports.reserve_memory, most_memory(before))
+        await self._ports.offload(self._ports.disk.reserve_space, STATE_FILE, max_state_size(before))
+        await self._ports.offload(self._ports.reserve_memory, max_step_memory(before))
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
         abandoned, self._abandoned = self._abandoned, ()
         salt = self._ports.entropy.salt(after.period)
-        drafted = await self._ports.offload(draft, self._topics, before, after, steps, head, salt, abandoned)
-        stored = Stored(after, drafted, abandoned)
-        size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, stored)
+        drafted = await self._ports.offload(build_pending_release, self._topics, before, after, steps, head, salt, abandoned)
+        stored = Checkpoint(after, drafted, abandoned)
+        size = await self._ports.offload(write_checkpoint, self._ports.disk, self._fingerprint, stored)
         await self._publish(transactor, drafted, announced=False)
         self._period = after.period
         self._observer.persisted(after.period, size)
@@ -248,13 +263,13 @@ class Synthesizer:
         return after, drafted.digest
 
     def _first_synthesis(self, tally: StudyTally) -> Synthesis:
-        return Synthesis.start(contracts(self._study, check_people(tally), self._ports.entropy))
+        return Synthesis.start(make_contracts(self._study, population_size(tally), self._ports.entropy))
 
     def _check_people(self, synthesis: Synthesis, tally: StudyTally) -> None:
         if any(contract.n != tally.people for contract in synthesis.contracts.values()):
             raise Refused(f"period {tally.period}: its tallies are of another number of people than the study's")
 
-    async def _publish(self, transactor: Transactor, drafted: Draft, *, announced: bool) -> None:
+    async def _publish(self, transactor: TransactionalProducer, drafted: PendingRelease, *, announced: bool) -> None:
         timestamp = await self._wait_for_release_time(drafted.period)
         if not announced:
             await transactor.begin()
@@ -265,7 +280,7 @@ class Synthesizer:
         for record in drafted.outgoing:
             await transactor.send(record.topic, 0, record.value, timestamp=timestamp)
         await transactor.commit()
-        await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)
+        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
 
     async def _wait_for_release_time(self, period: Period) -> int:
         """Return when the period may leave, with the timestamp of its records in milliseconds since 1970.
@@ -284,7 +299,7 @@ class Synthesizer:
             self._observer.waiting(period, planned)
         while (left := (planned - clock.now()).total_seconds()) > 0:
             # The clock may be set meanwhile.
-            await clock.sleep(min(max(left, SHORTEST_NAP), LONGEST_NAP))
+            await clock.sleep(min(max(left, MIN_SLEEP_S), MAX_SLEEP_S))
         self._observer.due(period, late=late)
         return max((planned - EPOCH) // timedelta(milliseconds=1), NO_TIME)
 

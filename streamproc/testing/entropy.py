@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import IntArray, Period
 from streamproc.storage.entropy import SeededEntropy
 
@@ -21,7 +21,7 @@ class SilentEntropy:
     def __init__(self, seed: int) -> None:
         self._seeded = SeededEntropy(seed)
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         """No noise, and the choices of this release and period under this seed."""
         return _SilentDraw(self._seeded.draw(release, period))
 
@@ -31,11 +31,11 @@ class SilentEntropy:
 
 
 class _SilentDraw:
-    def __init__(self, seeded: Draw) -> None:
+    def __init__(self, seeded: NoiseSource) -> None:
         self._seeded = seeded
 
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
         return exact.copy()
 
-    def choices(self) -> np.random.Generator:
-        return self._seeded.choices()
+    def rng(self) -> np.random.Generator:
+        return self._seeded.rng()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from streamproc.synthesizer.checkpoint import read_stored
+from streamproc.synthesizer.checkpoint import read_checkpoint
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk
 from tests.world.stories import small_study
@@ -61,7 +61,7 @@ async def two_periods() -> Past:
         for period in (1, 2):
             for moment in ("after disk.write synthesizer.state", "after disk.write synthesizer.settled"):
                 await doomed(world, lambda number, reached, last=moment: str(reached) == last)  # type: ignore[misc]
-                kept = read_stored(world.disk, world.fingerprint)
+                kept = read_checkpoint(world.disk, world.fingerprint)
                 assert kept is not None and kept.synthesis.period == period
                 disks[f"{moment.split('.')[-1]} {period}"] = world.disk.copy()
 

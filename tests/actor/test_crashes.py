@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from streamproc.synthesizer.checkpoint import read_stored
+from streamproc.synthesizer.checkpoint import read_checkpoint
 from tests.actor.runs import begun, doomed, fed
 from tests.world.faults import Moment
 from tests.world.study_world import FreshEntropy
@@ -86,10 +86,10 @@ def test_what_was_drawn_before_the_crash_is_what_is_released_after_it(moment: st
 
         async def two_lives() -> None:
             await doomed(world, lambda number, reached: str(reached) == moment and bool(world.disk.files))
-            drawn = read_stored(world.disk, world.fingerprint)
+            drawn = read_checkpoint(world.disk, world.fingerprint)
             assert drawn is not None
             await doomed(world, lambda number, reached: str(reached) == "after disk.write synthesizer.settled", life=1)
-            assert world.ledger().head == drawn.draft.digest
+            assert world.ledger().head == drawn.pending.digest
 
         await fed(world, two_lives())
 

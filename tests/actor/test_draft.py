@@ -13,25 +13,27 @@ from streamproc.releases.contract import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
-from streamproc.synthesizer.outbox import Draft, draft
+from streamproc.synthesizer.outbox import PendingRelease, build_pending_release
 from tests.actor.runs import HISTORIES, STUDY
 
 TOPICS = Topics(STUDY.name)
 SALT = b"s" * 32
 
 
-def drafts() -> list[Draft]:
+def drafts() -> list[PendingRelease]:
     """Of three periods; the window release begins with the second."""
     synthesis = Synthesis.start(stated_contracts(STUDY, len(HISTORIES), insecure=True))
-    made: list[Draft] = []
+    made: list[PendingRelease] = []
     for tally in tallies_of(STUDY, HISTORIES):
         before = synthesis
         synthesis, steps = before.step(tally, SeededEntropy(1))
-        made.append(draft(TOPICS, before, synthesis, steps, made[-1].digest if made else b"0" * 32, salt=SALT))
+        made.append(
+            build_pending_release(TOPICS, before, synthesis, steps, made[-1].digest if made else b"0" * 32, salt=SALT)
+        )
     return made
 
 
-def record_of(drafted: Draft) -> PeriodRecord:
+def record_of(drafted: PendingRelease) -> PeriodRecord:
     record = decode_ledger(drafted.outgoing[-1].value)
     assert isinstance(record, PeriodRecord)
     return record

@@ -13,8 +13,8 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.reports import encode_report, home_partition
 from streamproc.releases.contract import WindowContract, stated_contracts
-from streamproc.replay.people import MISSING, Histories
-from streamproc.replay.replay import Replayed, replay_study, tallies_of
+from streamproc.replay.people import MISSING, People
+from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
@@ -43,17 +43,17 @@ FOUR_LEVELS = small_study(
 STUDIES = pytest.mark.parametrize("study", [BINARY, FOUR_LEVELS], ids=["binary", "four levels"])
 
 
-def panel(study: Study, seed: int) -> Histories:
+def panel(study: Study, seed: int) -> People:
     """Forty people; some reports missing, none in period 1, because without a roster that is who takes part."""
     rng = np.random.default_rng(seed)
     symbols = rng.integers(0, study.q, size=(40, study.horizon)).astype(np.int8)
     missing = rng.random(symbols.shape) < 0.2
     missing[:, 0] = False
     symbols[missing] = MISSING
-    return Histories(tuple(f"person-{number}" for number in range(40)), symbols)
+    return People(tuple(f"person-{number}" for number in range(40)), symbols)
 
 
-async def stream(study: Study, histories: Histories, entropy: Entropy, *, untidy: bool = False) -> StudyWorld:
+async def stream(study: Study, histories: People, entropy: Entropy, *, untidy: bool = False) -> StudyWorld:
     """Send period after period, each closed when it was sent; untidily: with all that clients do wrong in between."""
     world = await StudyWorld(study).begin()
     rng = np.random.default_rng(5)
@@ -88,8 +88,8 @@ def wrong(study: Study, individual: str, period: int, said: int, rng: np.random.
     return [noise[place] for place in rng.integers(0, len(noise), size=2)]
 
 
-def replayed(study: Study, histories: Histories, entropy: Entropy) -> Replayed:
-    promised = stated_contracts(study, histories.people, insecure=True)
+def replayed(study: Study, histories: People, entropy: Entropy) -> ReplayResult:
+    promised = stated_contracts(study, histories.size, insecure=True)
     return replay_study(study, promised, tallies_of(study, histories.filled(study)), entropy)
 
 

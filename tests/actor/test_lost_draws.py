@@ -10,11 +10,11 @@ from streamproc.errors import Refused
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.releases.contract import Contract, CumulativeContract, stated_contracts
-from streamproc.releases.measured import split_fresh
+from streamproc.releases.measured import split_by_counter
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.synthesizer.checkpoint import read_stored, restored, settle, write_stored
-from streamproc.synthesizer.tally_reader import TallyInbox
+from streamproc.synthesizer.checkpoint import mark_published, read_checkpoint, restore_checkpoint, write_checkpoint
+from streamproc.synthesizer.tally_reader import TallyReader
 from tests.actor.runs import HISTORIES, STUDY, begun, doomed, fed
 from tests.world.faults import Moment
 from tests.world.study_world import FreshEntropy, StudyWorld
@@ -44,7 +44,7 @@ def ledger_of(world: StudyWorld, period: int) -> tuple[bytes, ...]:
 async def restore(world: StudyWorld) -> None:
     """As `restore --accept-cost` does."""
     ledger = world.ledger()
-    inbox = await TallyInbox.open(world.log, STUDY)
+    inbox = await TallyReader.open(world.log, STUDY)
     await inbox.poll(timeout=0)
     tallies = [inbox.complete(Period(period)) for period in range(1, ledger.period + 1)]
     released = [name for name in CONTRACTS if world.committed(world.topics.synthetic(name))]
@@ -53,15 +53,15 @@ async def restore(world: StudyWorld) -> None:
         name: [measurements(ledger, contract, Period(period)) for period in range(1, ledger.period + 1)]
         for name, contract in CONTRACTS.items()
     }
-    stored = restored(ledger, CONTRACTS, columns, measured, [tally for tally in tallies if tally is not None])
-    write_stored(world.disk, world.fingerprint, stored)
-    settle(world.disk, world.fingerprint, stored.draft)
+    stored = restore_checkpoint(ledger, CONTRACTS, columns, measured, [tally for tally in tallies if tally is not None])
+    write_checkpoint(world.disk, world.fingerprint, stored)
+    mark_published(world.disk, world.fingerprint, stored.pending)
 
 
 def measurements(ledger: VerifiedLedger, contract: Contract, period: Period) -> Sequence[IntArray]:
     numbers = ledger.measurements[contract.name, period]
     if isinstance(contract, CumulativeContract):
-        return split_fresh(contract.mechanism.counter, numbers, period)
+        return split_by_counter(contract.mechanism.counter, numbers, period)
     return (numbers,)
 
 
@@ -134,7 +134,7 @@ def test_a_draw_that_is_lost_twice_is_paid_for_three_times() -> None:
             await doomed(world, lambda number, moment: len(world.ledger().intents) == 2, life=1)
             world.disk.clear()
             await restore(world)
-            stored = read_stored(world.disk, world.fingerprint)
+            stored = read_checkpoint(world.disk, world.fingerprint)
             assert stored is not None
             assert stored.synthesis.redrawn == (2, 2)
             await world.synthesizer(entropy=FreshEntropy(5000)).run()

@@ -16,7 +16,7 @@ from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
 from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contract import CumulativeContract, contract_to_dict
-from streamproc.releases.measured import split_fresh
+from streamproc.releases.measured import split_by_counter
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import State, Synthesis
 from streamproc.replay.replay import tallies_of
@@ -25,17 +25,17 @@ from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
 from streamproc.synthesizer.checkpoint import (
     STATE_FILE,
-    Stored,
-    arrays_of,
-    on_disk,
-    read_stored,
-    rebuilt,
-    restored,
-    settle,
-    synthesis_of,
-    write_stored,
+    Checkpoint,
+    from_arrays,
+    local_state,
+    mark_published,
+    read_checkpoint,
+    rebuild_state,
+    restore_checkpoint,
+    to_arrays,
+    write_checkpoint,
 )
-from streamproc.synthesizer.outbox import Draft, Outgoing, draft
+from streamproc.synthesizer.outbox import OutgoingRecord, PendingRelease, build_pending_release
 from streamproc.synthesizer.tally_reader import StudyTally
 from tests.synth.studies import contracts_of, histories_of, studies
 from tests.world.disk import MemoryDisk
@@ -54,7 +54,7 @@ class Run:
     people: int
     synthesis: Synthesis
     steps: list[dict[str, Step]]
-    drafts: list[Draft]
+    drafts: list[PendingRelease]
 
     @property
     def period(self) -> int:
@@ -87,7 +87,7 @@ def runs(draw: st.DrawFn) -> Run:
     for tally in tallies[: draw(st.integers(0, study.horizon))]:
         before = synthesis
         synthesis, taken = before.step(tally, ENTROPY)
-        drafts.append(draft(Topics(study.name), before, synthesis, taken, head, salt=MARK))
+        drafts.append(build_pending_release(Topics(study.name), before, synthesis, taken, head, salt=MARK))
         steps.append(taken)
         head = drafts[-1].digest
     return Run(study, tallies, len(filled), synthesis, steps, drafts)
@@ -98,7 +98,7 @@ def check_same(some: Synthesis, other: Synthesis) -> None:
     assert some.states.keys() == other.states.keys()
     for name in some.states:
         assert contract_to_dict(some.contracts[name]) == contract_to_dict(other.contracts[name])
-        assert some.odometers[name].spent == other.odometers[name].spent
+        assert some.accountants[name].spent == other.accountants[name].spent
         check_same_state(some.states[name], other.states[name])
 
 
@@ -122,15 +122,15 @@ def check_goes_on_alike(run: Run, other: Synthesis) -> None:
         before, other_before = synthesis, other
         synthesis, steps = before.step(tally, ENTROPY)
         other, other_steps = other_before.step(tally, ENTROPY)
-        assert draft(topics, before, synthesis, steps, MARK, salt=MARK) == draft(
+        assert build_pending_release(topics, before, synthesis, steps, MARK, salt=MARK) == build_pending_release(
             topics, other_before, other, other_steps, MARK, salt=MARK
         )
 
 
 @given(runs())
 def test_a_synthesis_comes_back_from_its_arrays_and_goes_on_alike(run: Run) -> None:
-    arrays = unpack_arrays(pack_arrays(arrays_of(run.synthesis)))
-    again = synthesis_of(run.synthesis.contracts, run.synthesis.period, arrays, run.synthesis.redrawn)
+    arrays = unpack_arrays(pack_arrays(to_arrays(run.synthesis)))
+    again = from_arrays(run.synthesis.contracts, run.synthesis.period, arrays, run.synthesis.redrawn)
 
     check_same(again, run.synthesis)
     check_goes_on_alike(run, again)
@@ -139,47 +139,49 @@ def test_a_synthesis_comes_back_from_its_arrays_and_goes_on_alike(run: Run) -> N
 @given(runs(), st.booleans())
 def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) -> None:
     disk = MemoryDisk()
-    drafted = run.drafts[-1] if run.drafts else Draft(Period(0), MARK, MARK, ())
-    size = write_stored(disk, MARK, Stored(run.synthesis, drafted, (b"a" * 32,)))
+    drafted = run.drafts[-1] if run.drafts else PendingRelease(Period(0), MARK, MARK, ())
+    size = write_checkpoint(disk, MARK, Checkpoint(run.synthesis, drafted, (b"a" * 32,)))
     if settled:
-        settle(disk, MARK, drafted)
-    stored = read_stored(disk, MARK)
+        mark_published(disk, MARK, drafted)
+    stored = read_checkpoint(disk, MARK)
 
     assert stored is not None
     assert size == len(disk.files[STATE_FILE])
     check_same(stored.synthesis, run.synthesis)
-    assert stored.draft == drafted
+    assert stored.pending == drafted
     assert stored.abandoned == (b"a" * 32,)
-    found = on_disk(disk, MARK, stored)
+    found = local_state(disk, MARK, stored)
     assert found is not None
     assert (found.period, found.digest, found.previous) == (run.period, drafted.digest, drafted.previous)
-    assert (found.settled, found.abandoned) == (settled or not drafted.outgoing, (b"a" * 32,))
+    assert (found.published, found.abandoned) == (settled or not drafted.outgoing, (b"a" * 32,))
 
 
 @given(runs())
 def test_a_restored_period_is_settled_whatever_became_of_its_mark(run: Run) -> None:
     disk = MemoryDisk()
-    write_stored(disk, MARK, Stored(run.synthesis, Draft(run.synthesis.period, MARK, MARK, ())))
+    write_checkpoint(disk, MARK, Checkpoint(run.synthesis, PendingRelease(run.synthesis.period, MARK, MARK, ())))
 
-    found = on_disk(disk, MARK, read_stored(disk, MARK))
+    found = local_state(disk, MARK, read_checkpoint(disk, MARK))
 
-    assert found is not None and found.settled
+    assert found is not None and found.published
 
 
 def test_no_state_file_is_nothing_to_remember() -> None:
-    assert read_stored(MemoryDisk(), MARK) is None
-    assert on_disk(MemoryDisk(), MARK, None) is None
+    assert read_checkpoint(MemoryDisk(), MARK) is None
+    assert local_state(MemoryDisk(), MARK, None) is None
 
 
 @given(runs(), st.sampled_from(["contracts", "period", "redrawn", "arrays", "outgoing", "digest", "previous", "abandoned"]))
 def test_a_state_file_that_lacks_a_part_is_refused(run: Run, part: str) -> None:
     disk = MemoryDisk()
-    write_stored(disk, MARK, Stored(run.synthesis, Draft(Period(0), MARK, MARK, (Outgoing("t", b"v"),))))
+    write_checkpoint(
+        disk, MARK, Checkpoint(run.synthesis, PendingRelease(Period(0), MARK, MARK, (OutgoingRecord("t", b"v"),)))
+    )
     state = unpack_arrays(unseal(disk.files[STATE_FILE], MARK))
     disk.files[STATE_FILE] = seal(MARK, pack_arrays({name: value for name, value in state.items() if name != part}))
 
     with pytest.raises(Refused, match="its content does not fit together"):
-        read_stored(disk, MARK)
+        read_checkpoint(disk, MARK)
 
 
 def measurements(run: Run, name: str) -> list[tuple[IntArray, ...]]:
@@ -188,7 +190,7 @@ def measurements(run: Run, name: str) -> list[tuple[IntArray, ...]]:
     flat = [np.concatenate([np.zeros(0, dtype=np.int64), *steps[name].measurements]) for steps in run.steps]
     if not isinstance(contract, CumulativeContract):
         return [(numbers,) for numbers in flat]
-    return [split_fresh(contract.mechanism.counter, numbers, Period(t)) for t, numbers in enumerate(flat, start=1)]
+    return [split_by_counter(contract.mechanism.counter, numbers, Period(t)) for t, numbers in enumerate(flat, start=1)]
 
 
 @given(runs())
@@ -196,16 +198,16 @@ def test_a_state_is_rebuilt_from_columns_tallies_and_measurements(run: Run) -> N
     for name, state in run.synthesis.states.items():
         columns = [column for steps in run.steps for column in steps[name].columns]
         tallies = [tally[name] for tally in run.tallies[: run.period]]
-        again = rebuilt(run.synthesis.contracts[name], columns, tallies, measurements(run, name))
+        again = rebuild_state(run.synthesis.contracts[name], columns, tallies, measurements(run, name))
 
         check_same_state(again, state)
 
 
-def restore(run: Run, ledger: VerifiedLedger) -> Stored:
+def restore(run: Run, ledger: VerifiedLedger) -> Checkpoint:
     columns = {name: [c for steps in run.steps for c in steps[name].columns] for name in run.synthesis.contracts}
     tallies = [StudyTally(Period(t), run.people, counts) for t, counts in enumerate(run.tallies[: run.period], start=1)]
     measured = {name: measurements(run, name) for name in run.synthesis.contracts}
-    return restored(ledger, run.synthesis.contracts, columns, measured, tallies)
+    return restore_checkpoint(ledger, run.synthesis.contracts, columns, measured, tallies)
 
 
 @given(runs(), st.integers(0, 2))
@@ -216,14 +218,14 @@ def test_a_restored_study_goes_on_alike_and_pays_for_lost_draws(run: Run, lost: 
 
     assert stored.abandoned == tuple(intent.digest for intent in intents)
     assert stored.synthesis.redrawn == (run.period + 1,) * lost
-    assert (stored.draft.period, stored.draft.digest) == (run.period, ledger.head)
+    assert (stored.pending.period, stored.pending.digest) == (run.period, ledger.head)
     if not lost:
         check_same(stored.synthesis, run.synthesis)
         check_goes_on_alike(run, stored.synthesis)
     elif run.period < run.study.horizon:
         after, _ = stored.synthesis.step(run.tallies[run.period], ENTROPY)
         planned, _ = run.synthesis.step(run.tallies[run.period], ENTROPY)
-        free = all(planned.odometers[name].spent == run.synthesis.odometers[name].spent for name in planned.contracts)
+        free = all(planned.accountants[name].spent == run.synthesis.accountants[name].spent for name in planned.contracts)
         assert after.spent > planned.spent or free
 
 

@@ -12,7 +12,7 @@ from tests.world.virtual_time import in_virtual_time
 
 async def leave_transaction_open(world: StudyWorld, *, timeout: float) -> None:
     """Somebody else's, on the ledger, for so many seconds."""
-    stranger = await world.log.transactor("stranger", timeout=timeout)
+    stranger = await world.log.transactional_producer("stranger", timeout=timeout)
     await stranger.fence()
     await stranger.begin()
     await stranger.send(world.topics.ledger, 0, b"?")

@@ -13,7 +13,7 @@ import pytest
 
 from streamproc.errors import Fenced, OutcomeUnknown
 from streamproc.study import Schedule, WindowRelease
-from streamproc.synthesizer.checkpoint import read_stored
+from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing.simulated.partition import Stored
 from tests.actor.runs import HISTORIES, STUDY, fed
 from tests.world.faults import Crash, DoomedConnection, failing
@@ -128,7 +128,7 @@ def test_who_is_stopped_while_waiting_publishes_the_same_bytes_in_time() -> None
         first.cancel()
         with suppress(asyncio.CancelledError):
             await first
-        drawn = read_stored(world.disk, world.fingerprint)
+        drawn = read_checkpoint(world.disk, world.fingerprint)
         assert drawn is not None and set(times(world)) == {0}
 
         second = world.synthesizer(entropy=FreshEntropy(1000))
@@ -139,7 +139,7 @@ def test_who_is_stopped_while_waiting_publishes_the_same_bytes_in_time() -> None
         await running
         await feeder
         published = [value for values in world.released_bytes().values() for value in values]
-        assert {record.value for record in drawn.draft.outgoing} <= set(published)
+        assert {record.value for record in drawn.pending.outgoing} <= set(published)
         check_in_time(world)
         world.check_released()
 

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from streamproc.errors import NotEnoughMemory, Refused
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import Period
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import MAX_ROWS, contracts, stated_contracts
+from streamproc.releases.contract import MAX_ROWS, make_contracts, stated_contracts
 from streamproc.releases.synthesis import Synthesis
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
-from streamproc.synthesizer.checkpoint import Stored, write_stored
-from streamproc.synthesizer.outbox import draft
-from streamproc.synthesizer.state_size import FIXED_MEMORY, most_bytes, most_memory
+from streamproc.synthesizer.checkpoint import Checkpoint, write_checkpoint
+from streamproc.synthesizer.outbox import build_pending_release
+from streamproc.synthesizer.state_size import FIXED_MEMORY_BYTES, max_state_size, max_step_memory
 from tests.actor.runs import begun, fed
 from tests.world.disk import MemoryDisk
 from tests.world.study_world import FreshEntropy
@@ -52,13 +52,13 @@ def study_of(release: Release, rho: float) -> Study:
 def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
     """Of each period, the state file's size and what was allowed for it before."""
     disk, entropy, topics = MemoryDisk(), SeededEntropy(seed), Topics(study.name)
-    synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), Cohort.of(study, people)
+    synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
     for _ in range(study.horizon):
         cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
         after, steps = synthesis.step(counts, entropy)
-        stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
-        found.append((write_stored(disk, bytes(32), stored), most_bytes(synthesis)))
+        stored = Checkpoint(after, build_pending_release(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
+        found.append((write_checkpoint(disk, bytes(32), stored), max_state_size(synthesis)))
         synthesis = after
     return found
 
@@ -82,7 +82,7 @@ def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
     padding = stated_contracts(study, 1, insecure=True)["a-window"].expected_rows - 1  # type: ignore[union-attr]
     contract = stated_contracts(study, MAX_ROWS - padding, insecure=True)["a-window"]
     assert contract.expected_rows == MAX_ROWS  # type: ignore[union-attr]
-    assert most_bytes(Synthesis.start({"a-window": contract})) > MAX_ROWS
+    assert max_state_size(Synthesis.start({"a-window": contract})) > MAX_ROWS
 
 
 class NoDisk(MemoryDisk):
@@ -93,7 +93,7 @@ class NoDisk(MemoryDisk):
 def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[int, int]]:
     """Of each period, the most memory that was held above what was there before, and what was allowed for it before."""
     entropy, topics, disk = SeededEntropy(seed), Topics(study.name), NoDisk()
-    synthesis, cohort = Synthesis.start(contracts(study, people, entropy)), Cohort.of(study, people)
+    synthesis, cohort = Synthesis.start(make_contracts(study, people, entropy)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
     for _ in range(study.horizon):
         drawn = symbols.integers(0, study.q, people, dtype=np.uint8)
@@ -101,9 +101,11 @@ def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[i
         tracemalloc.start()
         try:
             after, steps = synthesis.step(counts, entropy)
-            stored = Stored(after, draft(topics, synthesis, after, steps, bytes(32), entropy.salt(after.period)))
-            write_stored(disk, bytes(32), stored)
-            found.append((tracemalloc.get_traced_memory()[1], most_memory(synthesis)))
+            stored = Checkpoint(
+                after, build_pending_release(topics, synthesis, after, steps, bytes(32), entropy.salt(after.period))
+            )
+            write_checkpoint(disk, bytes(32), stored)
+            found.append((tracemalloc.get_traced_memory()[1], max_step_memory(synthesis)))
         finally:
             tracemalloc.stop()
         synthesis = after
@@ -136,16 +138,16 @@ def test_memory_that_is_allowed_for_is_enough_for_every_draw_and_not_much_more(
 ) -> None:
     study = replace(study_of(releases[0], 0.1), alphabet=tuple(alphabet), releases=releases)
     for peak, allowed in peaks(study, people, seed=1, skewed=skewed):
-        assert peak <= allowed <= 2 * peak + FIXED_MEMORY
+        assert peak <= allowed <= 2 * peak + FIXED_MEMORY_BYTES
 
 
 class FullDisk(MemoryDisk):
-    def make_room(self, name: str, size: int) -> None:
+    def reserve_space(self, name: str, size: int) -> None:
         raise Refused("state: cannot be written: No space left on device")
 
 
 class NeverAsked(FreshEntropy):
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         raise AssertionError("drawn before there was room for it")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.privacy.types import Rho
 from streamproc.releases.contract import stated_contracts
 from streamproc.service.restore import _rebuild
@@ -26,7 +26,7 @@ def test_a_study_keeps_the_noise_of_its_contracts(lost: bool) -> None:
 
     async def run() -> None:
         world = await StudyWorld(NEAREST).begin()
-        public = PublicStudy(world.log, ROUNDED)
+        public = PublicReader(world.log, ROUNDED)
 
         async def live() -> None:
             await doomed(world, lambda number, moment: len(settled(world)) == 2)

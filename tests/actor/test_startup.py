@@ -12,8 +12,14 @@ from streamproc.log.port import TopicSettings
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import Intent
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
-from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
-from streamproc.synthesizer.recovery import look
+from streamproc.synthesizer.checkpoint import (
+    PUBLISHED_MARK_FILE,
+    STATE_FILE,
+    mark_published,
+    read_checkpoint,
+    write_checkpoint,
+)
+from streamproc.synthesizer.recovery import read_published_state
 from tests.actor.runs import STUDY, Past, begun, doomed, fed, two_periods
 from tests.world.disk import MemoryDisk
 from tests.world.study_world import StudyWorld
@@ -54,20 +60,20 @@ async def a_state_file_of_something_else(past: Past) -> None:
 
 
 async def a_state_file_of_another_study(past: Past) -> None:
-    stored = read_stored(past.disk, past.world.fingerprint)
+    stored = read_checkpoint(past.disk, past.world.fingerprint)
     assert stored is not None
-    write_stored(past.disk, b"x" * 32, stored)
+    write_checkpoint(past.disk, b"x" * 32, stored)
 
 
 async def a_settled_mark_damaged(past: Past) -> None:
-    content = past.disk.files[SETTLED_FILE]
-    past.disk.files[SETTLED_FILE] = content[:-1] + bytes([content[-1] ^ 1])
+    content = past.disk.files[PUBLISHED_MARK_FILE]
+    past.disk.files[PUBLISHED_MARK_FILE] = content[:-1] + bytes([content[-1] ^ 1])
 
 
 async def a_settled_mark_of_another_study(past: Past) -> None:
-    stored = read_stored(past.disk, past.world.fingerprint)
+    stored = read_checkpoint(past.disk, past.world.fingerprint)
     assert stored is not None
-    settle(past.disk, b"x" * 32, stored.draft)
+    mark_published(past.disk, b"x" * 32, stored.pending)
 
 
 async def the_ledger_recreated(past: Past) -> None:
@@ -90,10 +96,10 @@ async def the_ledger_shortened(past: Past) -> None:
 
 async def the_ledger_of_one_period_ago(past: Past) -> None:
     log = past.world.broker.partition(past.world.topics.ledger, 0)
-    kept = read_stored(past.disk, past.world.fingerprint)
+    kept = read_checkpoint(past.disk, past.world.fingerprint)
     assert kept is not None
     # As if the broker had lost the last transaction: its records and marker.
-    while log.stored[-1].value is None or kept.draft.digest not in log.stored[-1].value:
+    while log.stored[-1].value is None or kept.pending.digest not in log.stored[-1].value:
         log.stored.pop()
 
 
@@ -163,9 +169,9 @@ def test_the_newest_state_goes_on_whether_it_knows_that_it_is_settled_or_not(kep
 def test_without_the_mark_that_it_is_settled_a_period_is_settled_again() -> None:
     async def start() -> None:
         past = await two_periods()
-        settled = past.disk.files.pop(SETTLED_FILE)
+        settled = past.disk.files.pop(PUBLISHED_MARK_FILE)
         await doomed(past.world, lambda number, moment: str(moment) == "after disk.write synthesizer.settled")
-        assert past.disk.files[SETTLED_FILE] == settled
+        assert past.disk.files[PUBLISHED_MARK_FILE] == settled
         await past.world.synthesizer().run()
         past.world.check_released()
 
@@ -181,7 +187,7 @@ def test_a_mark_that_is_refused_can_be_deleted_as_the_line_says(situation: Situa
         await situation(past)
         with pytest.raises(Refused, match="state file synthesizer.settled: .*; delete it, and the ledger tells"):
             await past.world.synthesizer().run()
-        del past.disk.files[SETTLED_FILE]
+        del past.disk.files[PUBLISHED_MARK_FILE]
         await past.world.synthesizer().run()
         past.world.check_released()
 
@@ -251,8 +257,8 @@ def test_who_dies_while_the_study_begins_does_not_make_its_name_unusable() -> No
 def test_looking_creates_nothing() -> None:
     async def start() -> None:
         world = StudyWorld(STUDY)
-        seen = await look(world.log, STUDY)
-        assert (seen.ledger, seen.in_ledger, seen.used) == (None, None, ())
+        seen = await read_published_state(world.log, STUDY)
+        assert (seen.ledger, seen.published_state, seen.used) == (None, None, ())
         assert world.broker.topics == {}
 
     in_virtual_time(start())

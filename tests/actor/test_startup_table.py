@@ -6,44 +6,54 @@ import pytest
 
 from streamproc.errors import Refused
 from streamproc.privacy.types import Period
-from streamproc.synthesizer.recovery import InLedger, Move, OnDisk, decide
+from streamproc.synthesizer.recovery import LocalState, PublishedState, RecoveryAction, decide
 
 ZERO, ONE, TWO, THREE, OTHER = (name * 32 for name in (b"0", b"1", b"2", b"3", b"x"))
 
 
-def disk(period: int, digest: bytes, previous: bytes, *, settled: bool = False, abandoned: tuple[bytes, ...] = ()) -> OnDisk:
-    return OnDisk(Period(period), digest, previous, settled, abandoned)
+def disk(
+    period: int, digest: bytes, previous: bytes, *, settled: bool = False, abandoned: tuple[bytes, ...] = ()
+) -> LocalState:
+    return LocalState(Period(period), digest, previous, settled, abandoned)
 
 
-def ledger(period: int, digest: bytes, *intents: bytes) -> InLedger:
-    return InLedger(Period(period), digest, intents)
+def ledger(period: int, digest: bytes, *intents: bytes) -> PublishedState:
+    return PublishedState(Period(period), digest, intents)
 
 
 @pytest.mark.parametrize(
     ("on_disk", "in_ledger", "move"),
     [
-        pytest.param(None, None, Move.BEGIN, id="nothing anywhere"),
-        pytest.param(None, ledger(0, ZERO), Move.GO_ON, id="only the study record"),
-        pytest.param(disk(2, TWO, ONE, settled=True), ledger(2, TWO), Move.GO_ON, id="disk and ledger agree"),
-        pytest.param(disk(2, TWO, ONE), ledger(2, TWO), Move.SETTLE, id="published, not settled"),
-        pytest.param(disk(3, THREE, TWO), ledger(2, TWO), Move.PUBLISH, id="drawn, not announced"),
-        pytest.param(disk(3, THREE, TWO), ledger(2, TWO, THREE), Move.PUBLISH, id="drawn and announced"),
-        pytest.param(disk(1, ONE, ZERO), ledger(0, ZERO, ONE), Move.PUBLISH, id="the first period"),
+        pytest.param(None, None, RecoveryAction.BEGIN, id="nothing anywhere"),
+        pytest.param(None, ledger(0, ZERO), RecoveryAction.GO_ON, id="only the study record"),
+        pytest.param(disk(2, TWO, ONE, settled=True), ledger(2, TWO), RecoveryAction.GO_ON, id="disk and ledger agree"),
+        pytest.param(disk(2, TWO, ONE), ledger(2, TWO), RecoveryAction.MARK_PUBLISHED, id="published, not settled"),
+        pytest.param(disk(3, THREE, TWO), ledger(2, TWO), RecoveryAction.PUBLISH, id="drawn, not announced"),
+        pytest.param(disk(3, THREE, TWO), ledger(2, TWO, THREE), RecoveryAction.PUBLISH, id="drawn and announced"),
+        pytest.param(disk(1, ONE, ZERO), ledger(0, ZERO, ONE), RecoveryAction.PUBLISH, id="the first period"),
         pytest.param(
-            disk(2, TWO, ONE, settled=True, abandoned=(OTHER,)), ledger(2, TWO, OTHER), Move.GO_ON, id="an accepted loss"
+            disk(2, TWO, ONE, settled=True, abandoned=(OTHER,)),
+            ledger(2, TWO, OTHER),
+            RecoveryAction.GO_ON,
+            id="an accepted loss",
         ),
         pytest.param(
-            disk(3, THREE, TWO, abandoned=(OTHER,)), ledger(2, TWO, OTHER), Move.PUBLISH, id="drawn after an accepted loss"
+            disk(3, THREE, TWO, abandoned=(OTHER,)),
+            ledger(2, TWO, OTHER),
+            RecoveryAction.PUBLISH,
+            id="drawn after an accepted loss",
         ),
         pytest.param(
-            disk(3, THREE, TWO, abandoned=(OTHER,)), ledger(2, TWO, OTHER, THREE), Move.PUBLISH, id="and announced"
+            disk(3, THREE, TWO, abandoned=(OTHER,)), ledger(2, TWO, OTHER, THREE), RecoveryAction.PUBLISH, id="and announced"
         ),
         pytest.param(
-            disk(0, ZERO, ZERO, settled=True, abandoned=(ONE,)), ledger(0, ZERO, ONE), Move.GO_ON, id="at period 0"
+            disk(0, ZERO, ZERO, settled=True, abandoned=(ONE,)), ledger(0, ZERO, ONE), RecoveryAction.GO_ON, id="at period 0"
         ),
     ],
 )
-def test_what_fits_together_goes_on(on_disk: OnDisk | None, in_ledger: InLedger | None, move: Move) -> None:
+def test_what_fits_together_goes_on(
+    on_disk: LocalState | None, in_ledger: PublishedState | None, move: RecoveryAction
+) -> None:
     assert decide(on_disk, in_ledger, used=()) is move
 
 
@@ -69,7 +79,9 @@ def test_what_fits_together_goes_on(on_disk: OnDisk | None, in_ledger: InLedger 
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused(on_disk: OnDisk | None, in_ledger: InLedger | None, reason: str) -> None:
+def test_what_does_not_fit_together_is_refused(
+    on_disk: LocalState | None, in_ledger: PublishedState | None, reason: str
+) -> None:
     with pytest.raises(Refused, match=reason) as refused:
         decide(on_disk, in_ledger, used=())
 
@@ -83,4 +95,4 @@ def test_topics_that_were_used_without_a_ledger_are_named() -> None:
 
 
 def test_topics_that_were_used_are_no_wonder_once_the_study_has_begun() -> None:
-    assert decide(None, ledger(0, ZERO), used=("study.tallies",)) is Move.GO_ON
+    assert decide(None, ledger(0, ZERO), used=("study.tallies",)) is RecoveryAction.GO_ON

@@ -9,7 +9,7 @@ import pytest
 
 from streamproc.errors import Refused
 from streamproc.protocol.state_file import seal
-from streamproc.synthesizer.checkpoint import STATE_FILE, read_stored
+from streamproc.synthesizer.checkpoint import STATE_FILE, read_checkpoint
 from tests.fuzz.mutators import SEALED
 from tests.fuzz.seeds import left
 from tests.memory import memory_taken
@@ -46,12 +46,12 @@ def contracts_with(change: dict[str, Any]) -> dict[str, Any]:
 )
 def test_content_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=f"state file {STATE_FILE}: .*put back the newest copy") as refused:
-        read_stored(written_with(change), left().fingerprint)
+        read_checkpoint(written_with(change), left().fingerprint)
     assert refused.value.__suppress_context__
 
 
 def test_a_horizon_that_would_be_a_matrix_of_terabytes_is_refused_before_it_is_made() -> None:
     disk = written_with(contracts_with({"horizon": 10**6, "sigmas": [1.0] * 3}))
     with memory_taken() as memory, pytest.raises(Refused, match="horizon: expected a whole number from 1 to"):
-        read_stored(disk, left().fingerprint)
+        read_checkpoint(disk, left().fingerprint)
     assert memory.peak < 1 << 20

@@ -13,7 +13,7 @@ from streamproc.log.port import TopicSettings
 from streamproc.privacy.types import Period
 from streamproc.protocol.tallies import Tally
 from streamproc.study import CumulativeRelease, WindowRelease
-from streamproc.synthesizer.tally_reader import TallyInbox
+from streamproc.synthesizer.tally_reader import TallyReader
 from tests.actor.runs import HISTORIES, begun
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld
@@ -33,14 +33,14 @@ def of(partition: int, period: int, people: int, counts: Mapping[str, list[int]]
     return Tally(partition, Period(period), people, arrays)
 
 
-async def inbox_with(*tallies: Tally) -> TallyInbox:
+async def inbox_with(*tallies: Tally) -> TallyReader:
     world = await StudyWorld(STUDY).begin()
     for each in tallies:
         await world.send_tally(each)
-    inbox = await TallyInbox.open(world.log, STUDY)
+    inbox = await TallyReader.open(world.log, STUDY)
     await inbox.poll(timeout=0)
     assert inbox.topic == world.topics.tallies
-    assert inbox.position == await world.log.end_offset(inbox.topic, 0)
+    assert inbox.position == await world.log.high_watermark(inbox.topic, 0)
     return inbox
 
 
@@ -90,7 +90,7 @@ def test_what_is_forgotten_takes_no_room_but_is_still_part_of_the_watermark() ->
 def test_what_was_forgotten_before_it_came_is_not_kept_either() -> None:
     async def run() -> None:
         world = await StudyWorld(STUDY).begin()
-        inbox = await TallyInbox.open(world.log, STUDY)
+        inbox = await TallyReader.open(world.log, STUDY)
         inbox.forget(Period(1))
         for partition in (0, 1):
             await world.send_tally(tally(partition, 1))
@@ -131,7 +131,7 @@ def test_a_record_that_is_no_tally_stops_the_study() -> None:
     async def run() -> None:
         world = await StudyWorld(STUDY).begin()
         await world.log.append(world.topics.tallies, 0, b"?")
-        inbox = await TallyInbox.open(world.log, STUDY)
+        inbox = await TallyReader.open(world.log, STUDY)
         with pytest.raises(Refused, match="tallies offset 0: no tally"):
             await inbox.poll(timeout=0)
 
@@ -144,7 +144,7 @@ def test_tallies_whose_first_are_gone_are_refused() -> None:
         await world.send_tally(tally(0, 1))
         world.broker.partition(world.topics.tallies, 0).trim(1)
         with pytest.raises(Refused, match="its first records are gone"):
-            await TallyInbox.open(world.log, STUDY)
+            await TallyReader.open(world.log, STUDY)
 
     in_virtual_time(run())
 
@@ -217,14 +217,14 @@ def test_what_was_released_is_not_kept_by_a_synthesizer() -> None:
     async def run() -> None:
         world = await begun()
         kept: list[list[int]] = []
-        forget = TallyInbox.forget
+        forget = TallyReader.forget
 
-        def watched(inbox: TallyInbox, through: Period) -> None:
+        def watched(inbox: TallyReader, through: Period) -> None:
             forget(inbox, through)
             kept.append(sorted(inbox._waiting))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(TallyInbox, "forget", watched)
+            patch.setattr(TallyReader, "forget", watched)
             await asyncio.gather(world.feed(HISTORIES), world.synthesizer().run())
         assert kept == [[], [2, 3], [3]]
 

@@ -85,7 +85,7 @@ async def _read(folder: Path) -> Evidence:
 
 async def _records(log: Log, name: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
     topic = f"{STUDY.name}.{name}"
-    end = await log.end_offset(topic, partition)
+    end = await log.high_watermark(topic, partition)
     reader = await log.reader(topic, partition, Offset(0), committed=committed)
     found: list[Record] = []
     while reader.position < end:

@@ -20,7 +20,7 @@ import pytest
 
 from streamproc.cli import main as app
 from streamproc.cli.declarations import PEOPLE
-from streamproc.cli.demo.month_table import ASCII, Beside, Month, month_line
+from streamproc.cli.demo.month_table import ASCII, AnswerVsTruth, Month, month_line
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_people import MONTHS, simulated_reports, study_text
 from streamproc.cli.formatting import INSECURE
@@ -210,7 +210,7 @@ def test_a_terminal_shows_the_month_under_way(monkeypatch: pytest.MonkeyPatch, c
 
 def test_an_answer_is_shown_within_its_interval_though_noise_put_it_below_zero() -> None:
     answer = Answer("ever", Period(5), value=-0.3, stderr=0.35, low=-0.986, high=0.386, level=0.95)
-    month = Month(Period(5), 90, [Beside(0.1, answer)] * 2, Rho(0.005))
+    month = Month(Period(5), 90, [AnswerVsTruth(0.1, answer)] * 2, Rho(0.005))
     assert month_line(month, 0.5, ASCII).plain.split()[2:5] == ["10.0", "0.0", "0.0-38.6"]
 
 

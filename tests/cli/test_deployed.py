@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli.deployment_options import run_until_told
+from streamproc.cli.deployment_options import run_until_stopped
 from streamproc.errors import BrokerUnavailable, Refused
 from streamproc.service.deployment import Deployment
 from tests.bad_input import PANEL_STUDY
@@ -30,12 +30,12 @@ async def fails(*errors: Exception) -> None:
 )
 def test_a_refusal_is_what_is_shown_whatever_fails_beside_it(beside: tuple[Exception, ...]) -> None:
     with pytest.raises(Refused, match="no"):
-        run_until_told(fails(*beside, Refused("no")))
+        run_until_stopped(fails(*beside, Refused("no")))
 
 
 def test_what_is_none_of_our_errors_is_shown_as_it_is() -> None:
     with pytest.raises(ExceptionGroup) as raised:
-        run_until_told(fails(ValueError()))
+        run_until_stopped(fails(ValueError()))
 
     assert isinstance(raised.value.exceptions[0], ValueError)
 

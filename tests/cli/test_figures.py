@@ -21,7 +21,7 @@ from streamproc.cli.commands import public as public_module
 from streamproc.cli.commands.public import status_of
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_people import study_text
-from streamproc.cli.formatting import counted, delta_shown, epsilon_shown
+from streamproc.cli.formatting import format_count, format_delta, format_epsilon
 from streamproc.cli.plan.plan_plot import _title
 from streamproc.planning import plan_study
 from streamproc.privacy.types import Rho
@@ -47,7 +47,7 @@ EPSILONS = [
 
 @given(st.floats(1e-9, 1e6))
 def test_an_epsilon_is_shown_to_three_digits_and_never_smaller_than_it_is(epsilon: float) -> None:
-    shown = Decimal(epsilon_shown(epsilon))
+    shown = Decimal(format_epsilon(epsilon))
 
     assert len(shown.normalize().as_tuple().digits) <= 3
     assert Decimal(repr(epsilon)) <= shown <= Decimal(repr(epsilon)) * Decimal("1.01")
@@ -60,7 +60,7 @@ def test_the_page_shows_an_epsilon_as_the_commands_do() -> None:
     command = ["node", "--input-type=module", "-e", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
-    assert json.loads(done.stdout) == [epsilon_shown(epsilon) for epsilon in EPSILONS]
+    assert json.loads(done.stdout) == [format_epsilon(epsilon) for epsilon in EPSILONS]
 
 
 def test_plan_picture_replay_and_demo_show_the_same_epsilon(tmp_path: Path, streamproc: Command) -> None:
@@ -83,7 +83,7 @@ def test_plan_picture_replay_and_demo_show_the_same_epsilon(tmp_path: Path, stre
     ("delta", "shown"), [(1e-6, "1e-6"), (2.5e-7, "2.5e-7"), (1e-10, "1e-10"), (0.0001, "0.0001"), (0.01, "0.01")]
 )
 def test_a_delta_is_shown_as_a_study_file_writes_it(delta: float, shown: str) -> None:
-    assert delta_shown(delta) == shown
+    assert format_delta(delta) == shown
     assert float(shown) == delta
 
 
@@ -149,4 +149,4 @@ def test_where_output_is_ascii_signs_are_spelt_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("count", "shown"), [(0, "0 periods"), (1, "1 period"), (2_000, "2,000 periods")])
 def test_one_of_something_is_one(count: int, shown: str) -> None:
-    assert counted(count, "period") == shown
+    assert format_count(count, "period") == shown

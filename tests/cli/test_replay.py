@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.formatting import epsilon_shown, rounded_up
+from streamproc.cli.formatting import format_epsilon, format_rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.registration import NOT_CHECKED
 from tests.cli.conftest import Command
@@ -182,8 +182,8 @@ def test_the_table_names_the_adjacency_beside_every_cost(
     assert "zero-out, delta 1e-6" in ended.out
     assert "for a person's whole history (zero-out)" in " ".join(ended.out.split())
     told = summary(tmp_path)
-    beside = f"the same noise under replace-one: rho {rounded_up(told['rho_spent_replace_one'])}, epsilon "
-    assert beside + epsilon_shown(told["epsilon_replace_one"]) in " ".join(ended.out.split())
+    beside = f"the same noise under replace-one: rho {format_rounded_up(told['rho_spent_replace_one'])}, epsilon "
+    assert beside + format_epsilon(told["epsilon_replace_one"]) in " ".join(ended.out.split())
     assert f"wrote {tmp_path / 'pairs.csv'}\n" in ended.out
     assert "errors.csv" not in ended.out
     assert ended.complaint == f"{NOT_CHECKED}\n"

@@ -12,7 +12,7 @@ from streamproc.cli import role_server as serving
 from streamproc.errors import LogUnavailable
 from streamproc.log.kafka import KafkaLog, KafkaSettings
 from streamproc.log.kafka import log as kafka_log
-from streamproc.log.kafka.admin import Questions
+from streamproc.log.kafka.admin import AdminConnection
 from streamproc.service.logging_setup import set_up_logs
 from tests.stream.programs import call
 from tests.stream.recipes import Recipe
@@ -21,8 +21,8 @@ from tests.world.virtual_time import in_virtual_time
 NOBODY = "kafka://127.0.0.1:1"
 
 
-def answers_after(seconds: float) -> Callable[[Questions], asyncio.Future[None]]:
-    async def start(questions: Questions) -> None:
+def answers_after(seconds: float) -> Callable[[AdminConnection], asyncio.Future[None]]:
+    async def start(questions: AdminConnection) -> None:
         await asyncio.sleep(seconds)
         if seconds >= questions.timeout:
             raise LogUnavailable("no answer")
@@ -34,7 +34,7 @@ def answers_after(seconds: float) -> Callable[[Questions], asyncio.Future[None]]
 def test_it_is_said_once_after_two_seconds_and_not_to_who_is_connected_by_then(
     monkeypatch: pytest.MonkeyPatch, seconds: float, told: list[float]
 ) -> None:
-    monkeypatch.setattr(Questions, "start", answers_after(seconds))
+    monkeypatch.setattr(AdminConnection, "start", answers_after(seconds))
 
     async def story() -> list[float]:
         loop, said = asyncio.get_running_loop(), list[float]()

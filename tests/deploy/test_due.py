@@ -24,24 +24,24 @@ def due(health: ProcessMonitor) -> float | None:
 def test_the_released_period_is_shown_once_the_ledger_is_read(new_place: NewPlace) -> None:
     health = ProcessMonitor(Deployment.of(new_place("embedded").file))
     assert shown(health, "streamproc_released_period") is None
-    health.recorded(None)
+    health.show_ledger(None)
     assert shown(health, "streamproc_released_period") == 0
 
 
 def test_a_process_that_has_not_read_the_ledger_calls_nothing_overdue(new_place: NewPlace) -> None:
     health = ProcessMonitor(Deployment.of(new_place("embedded", schedule=PAST).file))
     assert due(health) is None  # not +Inf either: the largest of all processes counts, and would hide what others know
-    health.recorded(None)
+    health.show_ledger(None)
     assert due(health) == datetime(2001, 2, 1, tzinfo=UTC).timestamp()
 
 
 def test_a_release_is_due_at_its_release_time(new_place: NewPlace) -> None:
     health = ProcessMonitor(Deployment.of(new_place("embedded", schedule=f'{PAST}release_after = "36h"\n').file))
-    health.recorded(None)
+    health.show_ledger(None)
     assert due(health) == datetime(2001, 2, 2, 12, tzinfo=UTC).timestamp()
 
 
 def test_nothing_is_due_without_a_schedule(new_place: NewPlace) -> None:
     health = ProcessMonitor(Deployment.of(new_place("embedded").file))
-    health.recorded(None)
+    health.show_ledger(None)
     assert due(health) == math.inf

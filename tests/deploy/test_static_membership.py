@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from streamproc.log.connect import connect
-from streamproc.log.kafka.group import HEARTBEAT
-from streamproc.log.port import Membership
+from streamproc.log.kafka.group import MAX_HEARTBEAT_INTERVAL_S
+from streamproc.log.port import GroupMembership
 from tests.broker import KafkaBroker
 from tests.log.test_membership import settled
 from tests.log.worlds import new_topic
@@ -21,14 +21,14 @@ Shares = set[frozenset[int]]
 
 
 @asynccontextmanager
-async def member(broker: KafkaBroker, topic: str, instance: str | None) -> AsyncIterator[Membership]:
+async def member(broker: KafkaBroker, topic: str, instance: str | None) -> AsyncIterator[GroupMembership]:
     """As a process that was started with STREAMPROC_KAFKA_INSTANCE has it."""
     environ = {} if instance is None else {"STREAMPROC_KAFKA_INSTANCE": instance}
     async with connect(broker.url, environ=environ | {"STREAMPROC_KAFKA_SESSION_TIMEOUT": "60"}) as log:
-        yield await log.membership(f"{topic}.gather", topic)
+        yield await log.join_group(f"{topic}.gather", topic)
 
 
-async def watched(other: Membership, shares: Shares) -> None:
+async def watched(other: GroupMembership, shares: Shares) -> None:
     """Note every share that `other` is told to have."""
     while True:
         shares.add(await other.assigned(timeout=0.2))
@@ -43,7 +43,7 @@ async def restart_one_of_two(broker: KafkaBroker, *names: str | None) -> tuple[S
         async with member(broker, topic, names[1]) as first:
             before = await settled(lasting, first, partitions=4)
         watching = asyncio.ensure_future(watched(lasting, shares))
-        await asyncio.sleep(1.5 * HEARTBEAT)  # by which the other would hear of a rebalance
+        await asyncio.sleep(1.5 * MAX_HEARTBEAT_INTERVAL_S)  # by which the other would hear of a rebalance
         async with member(broker, topic, names[1]) as second:
             async with asyncio.timeout(60):
                 while len(share := await second.assigned(timeout=0.3)) != 2:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from streamproc.storage.filesystem import FileSystem, LocalFileSystem, Status
+from streamproc.storage.filesystem import FileStatus, FileSystem, LocalFileSystem
 from streamproc.testing.simulated import SimulatedMachine
 
 Begin = Callable[[], FileSystem]
@@ -91,8 +91,8 @@ def test_temporary_files_are_hidden_beside_the_file_and_never_the_same(files: Fi
 def test_a_file_says_whose_it_is_and_who_may_use_it(files: FileSystem) -> None:
     files.make_folder(FOLDER, 0o700)
     put(files, FOLDER / "a", b"")
-    assert files.status(FOLDER) == Status(files.user, 0o700, is_folder=True)
-    assert files.status(FOLDER / "a") == Status(files.user, 0o600, is_folder=False)
+    assert files.status(FOLDER) == FileStatus(files.user, 0o700, is_folder=True)
+    assert files.status(FOLDER / "a") == FileStatus(files.user, 0o600, is_folder=False)
     files.set_mode(FOLDER / "a", 0o640)
     assert files.status(FOLDER / "a").mode == 0o640
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing.simulated import SimulatedMachine
 from streamproc.testing.simulated.file_faults import CHANGES, FileFaults, Killed, Step
 from streamproc.testing.simulated.file_system import SimulatedFileSystem
@@ -36,15 +36,15 @@ def died(seed: int, steps: int) -> tuple[SimulatedMachine, bool]:
     """A machine on which a process died in the middle of its work; False if that was done before."""
     machine, faults = SimulatedMachine(Random(seed)), KilledAfter(steps)
     with suppress(Killed):
-        disk = FolderDisk(FOLDER, machine.process("first", faults))
+        disk = LocalStateFolder(FOLDER, machine.process("first", faults))
         disk.lock("synthesizer.lock")
         disk.write("synthesizer.state", b"first")
         disk.write("synthesizer.state", b"second")
     return machine, faults.left <= 0
 
 
-def opened(machine: SimulatedMachine) -> FolderDisk:
-    disk = FolderDisk(FOLDER, machine.process())
+def opened(machine: SimulatedMachine) -> LocalStateFolder:
+    disk = LocalStateFolder(FOLDER, machine.process())
     assert disk.lock("synthesizer.lock")
     return disk
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from streamproc.errors import Refused
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing.simulated import FileFaults, Killed, SimulatedFileSystem, SimulatedMachine
 from streamproc.testing.simulated.file_faults import Step
 
@@ -40,7 +40,7 @@ class At(FileFaults):
 
 def machine_with(content: bytes, seed: int = 0) -> SimulatedMachine:
     machine = SimulatedMachine(Random(seed))
-    FolderDisk(STATE, machine.process()).write("a", content)
+    LocalStateFolder(STATE, machine.process()).write("a", content)
     return machine
 
 
@@ -121,7 +121,7 @@ def test_a_disk_that_ignores_syncs_loses_what_it_acknowledged() -> None:
 def test_a_killed_process_leaves_what_it_wrote_and_its_locks_free() -> None:
     machine = machine_with(OLD)
     doomed = machine.process("doomed", At("inside", "write", SimulatedFileSystem.kill, ".a."))
-    disk = FolderDisk(STATE, doomed)
+    disk = LocalStateFolder(STATE, doomed)
     assert disk.lock("a.lock")
 
     with pytest.raises(Killed):
@@ -133,7 +133,7 @@ def test_a_killed_process_leaves_what_it_wrote_and_its_locks_free() -> None:
     assert files["a"] == OLD
     (left,) = [name for name in files if name.endswith(".tmp")]
     assert NEW.startswith(files[left])
-    after = FolderDisk(STATE, machine.process())
+    after = LocalStateFolder(STATE, machine.process())
     assert after.lock("a.lock")
     assert left in machine.files(STATE), "a start alone changes nothing"
     after.write("b", b"it")
@@ -162,7 +162,7 @@ def test_a_step_that_fails_is_a_refusal_and_leaves_no_temporary_file(when: str, 
 
     machine = machine_with(OLD)
     with pytest.raises(Refused, match=r"cannot be written: Input/output error; mend that and start again"):
-        FolderDisk(STATE, machine.process("", At(when, step, fail))).write("a", NEW)
+        LocalStateFolder(STATE, machine.process("", At(when, step, fail))).write("a", NEW)
 
     assert machine.files(STATE).keys() - {"a"} == ({".a.00000002.tmp"} if (when, step) == ("after", "create") else set())
     assert machine.files(STATE)["a"] == (NEW if step == "sync_folder" or (when, step) == ("after", "rename") else OLD)
@@ -180,14 +180,14 @@ def test_a_full_disk_takes_what_fits_and_refuses() -> None:
     assert machine.files(STATE)[temporary.name] == NEW[:100]
     process.remove(temporary)
     with pytest.raises(Refused, match="No space left on device"):
-        FolderDisk(STATE, process).write("a", NEW)
+        LocalStateFolder(STATE, process).write("a", NEW)
     assert machine.files(STATE) == {"a": OLD}
 
 
 def test_a_read_only_disk_changes_nothing() -> None:
     machine = machine_with(OLD)
     machine.read_only = True
-    disk = FolderDisk(STATE, machine.process())
+    disk = LocalStateFolder(STATE, machine.process())
 
     assert disk.read("a") == OLD
     for change in (disk.prepare, disk.clear, lambda: disk.write("a", NEW), lambda: disk.lock("a.lock")):
@@ -199,20 +199,20 @@ def test_a_read_only_disk_changes_nothing() -> None:
 def test_a_file_that_cannot_be_read_is_refused_and_a_flipped_bit_is_read() -> None:
     machine = machine_with(OLD)
     machine.flip_bit(STATE / "a")
-    content = FolderDisk(STATE, machine.process()).read("a")
+    content = LocalStateFolder(STATE, machine.process()).read("a")
     assert content is not None
     assert sum((one ^ other).bit_count() for one, other in zip(content, OLD, strict=True)) == 1
 
     machine.unreadable.add(STATE / "a")
     with pytest.raises(Refused, match="state state/a: cannot be read: Input/output error"):
-        FolderDisk(STATE, machine.process()).read("a")
+        LocalStateFolder(STATE, machine.process()).read("a")
 
 
 def test_an_image_is_a_copy_with_all_that_is_uncertain_in_it() -> None:
     machine = machine_with(OLD, seed=1)
     put(machine.process(), NEW, sync_folder=False)
     image = machine.image()
-    FolderDisk(STATE, machine.process()).write("a", b"later")
+    LocalStateFolder(STATE, machine.process()).write("a", b"later")
 
     assert machine.files(STATE) == {"a": b"later"}
     found = set()

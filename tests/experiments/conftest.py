@@ -15,7 +15,7 @@ from rich.console import Console
 from experiments.report import Settings
 from experiments.trials import Symbols
 from streamproc.releases.contract import Contract
-from streamproc.replay import Replayed, replay_study
+from streamproc.replay import ReplayResult, replay_study
 from streamproc.replay.replay import Tallies
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
@@ -24,7 +24,7 @@ Outcome = TypeVar("Outcome")
 
 
 def repeat_here(
-    study: Study, contracts: Mapping[str, Contract], tallies: Tallies, ask: Callable[[int, Replayed], Outcome], runs: int
+    study: Study, contracts: Mapping[str, Contract], tallies: Tallies, ask: Callable[[int, ReplayResult], Outcome], runs: int
 ) -> Iterator[Outcome]:
     """As `repeat_study`; `ask` goes through a pickle, as it would on its way to another process."""
     sent = pickle.loads(pickle.dumps(ask))

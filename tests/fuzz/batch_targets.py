@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.record.util import calc_crc32c
 
-from streamproc.log.kafka.aiokafka_patches import COUNT_AT, FRAME, RECORDS_AT, ReadableRecords
+from streamproc.log.kafka.aiokafka_patches import BATCH_HEADER, COUNT_AT, RECORDS_AT, ReadableRecords
 from tests.fuzz import mutators
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.log.raw_batches import GZIP, batch_of, overlong, with_strange_header
@@ -22,7 +22,7 @@ def taken(data: bytes) -> tuple[bytes, int]:
     head, records = data[:RECORDS_AT].ljust(RECORDS_AT, b"\0"), data[RECORDS_AT:]
     count = 1 + head[COUNT_AT + 3] % 16
     checked = struct.pack(">hi", head[22] & CODEC, count - 1) + head[27:COUNT_AT] + struct.pack(">i", count) + records
-    frame = FRAME.pack(0, RECORDS_AT - FRAME.size + len(records))
+    frame = BATCH_HEADER.pack(0, RECORDS_AT - BATCH_HEADER.size + len(records))
     return frame + struct.pack(">ibI", 0, 2, calc_crc32c(checked)) + checked, count
 
 

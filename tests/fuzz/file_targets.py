@@ -12,7 +12,7 @@ from streamproc.errors import InvalidInput, Refused, StudyError
 from streamproc.files.csv import read_csv
 from streamproc.files.parquet import read_parquet, read_table
 from streamproc.files.release_files import load_panel
-from streamproc.files.study_files import read_panel, read_release, read_roster, read_study
+from streamproc.files.study_files import read_people, read_release, read_roster, read_study
 from streamproc.log.kafka.settings import KafkaSettings, Timeouts
 from streamproc.panel.frames import panel_from_arrow
 from streamproc.panel.metadata import metadata_from_text
@@ -56,7 +56,7 @@ def _study(data: bytes) -> None:
 
 def _panel(name: str) -> Callable[[bytes], object]:
     study = parse_study(seeds.STUDY.replace("size = 2\n", ""))
-    return lambda data: read_panel(_file(name, data), study)
+    return lambda data: read_people(_file(name, data), study)
 
 
 def _release(name: str) -> Callable[[bytes], object]:
@@ -117,7 +117,7 @@ _SETTINGS = [
 
 FILE_TARGETS = (
     Target("study", (read_study, parse_study), _study, seeds.studies, mutators.of_study, (InvalidInput, StudyError), STUDY),
-    Target("panel-csv", (read_panel, read_csv), _panel("p.csv"), seeds.panels, mutators.of_csv, (InvalidInput,), TABLE),
+    Target("panel-csv", (read_people, read_csv), _panel("p.csv"), seeds.panels, mutators.of_csv, (InvalidInput,), TABLE),
     Target("panel-gz", (), _panel("p.csv.gz"), seeds.packed_panels, mutators.of_gzip, (InvalidInput,), PACKED),
     Target(
         "panel-parquet",

@@ -17,14 +17,14 @@ from aiohttp.web import Application, RequestHandler
 from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
-from streamproc.status_page.sse import BEAT
+from streamproc.status_page.sse import KEEPALIVE_S
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld, at_random
 from tests.world.virtual_time import VirtualLoop
 
 TOKEN = "a-token-nobody-guesses"
 """What the operator's listener wants to see."""
-PATIENCE = 2 * BEAT
+PATIENCE = 2 * KEEPALIVE_S
 """Virtual seconds after which a client hangs up that has got no end of an answer."""
 HERE = Address("127.0.0.1", 0)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from streamproc.errors import Malformed, Refused
-from streamproc.gatherer.logic import Gathering, Place
-from streamproc.gatherer.worker import Gatherer, Ports
+from streamproc.gatherer.logic import GathererLogic, PartitionContext
+from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays, unseal
-from streamproc.synthesizer.checkpoint import STATE_FILE, on_disk, read_stored
+from streamproc.synthesizer.checkpoint import STATE_FILE, local_state, read_checkpoint
 from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
@@ -30,16 +30,16 @@ def _arrays(data: bytes) -> None:
 
 def _synthesizer(data: bytes) -> None:
     disk = MemoryDisk({STATE_FILE: data})
-    stored = read_stored(disk, seeds.left().fingerprint)
-    on_disk(disk, seeds.left().fingerprint, stored)
+    stored = read_checkpoint(disk, seeds.left().fingerprint)
+    local_state(disk, seeds.left().fingerprint, stored)
 
 
 def _gatherer(data: bytes) -> None:
     left = seeds.left()
     clock = ManualClock()
-    ports = Ports(SimulatedLog(SimulatedBroker(clock), name="gatherer"), MemoryDisk({"gather-0.state": data}), clock)
+    ports = GathererPorts(SimulatedLog(SimulatedBroker(clock), name="gatherer"), MemoryDisk({"gather-0.state": data}), clock)
     gatherer = Gatherer(left.study, 0, None, ports, Diary())
-    gatherer._resume(Place(left.study, 0, left.key), left.fingerprint)
+    gatherer._resume(PartitionContext(left.study, 0, left.key), left.fingerprint)
 
 
 def _states() -> list[bytes]:
@@ -59,7 +59,7 @@ STATE_TARGETS = (
     ),
     Target(
         "synthesizer-state",
-        (read_stored,),
+        (read_checkpoint,),
         _synthesizer,
         lambda: [seeds.left().synthesizer_state],
         mutators.of_state,
@@ -68,7 +68,7 @@ STATE_TARGETS = (
     ),
     Target(
         "gatherer-state",
-        (Gathering.restored,),
+        (GathererLogic.restored,),
         _gatherer,
         lambda: list(seeds.left().gatherer_states),
         mutators.of_state,

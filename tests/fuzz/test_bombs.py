@@ -10,7 +10,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.privacy.types import Period
 from streamproc.protocol.codec import MAX_RECORD
 from streamproc.protocol.control import Cut
@@ -103,16 +103,16 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
     names = [f"p{number}" for number in range(250_000)]
     population = Population(initial="a", duplicates=rule)
     study = small_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population)
-    gathering = Gathering(Place(study, 0, bytes(32), names))
+    gathering = GathererLogic(PartitionContext(study, 0, bytes(32), names))
     gathering.ingest([Line(0, encode_report(names[-1], 1, "b")), Line(1, encode_report(names[-1], 2, "b"))])
-    gathering.learn(Cut(Period(1), (1,)))
-    gathering.settle(2)
+    gathering.add_cut(Cut(Period(1), (1,)))
+    gathering.close_periods(2)
 
     bomb = [Line(period, encode_report(names[-1], period, "b")) for period in range(3, 366)]
     size = sum(len(line.value or b"") for line in bomb)
     with memory_taken() as memory:
         gathering.ingest(bomb)
-        gathering.learn(Cut(Period(2), (400,)))
+        gathering.add_cut(Cut(Period(2), (400,)))
     assert memory.peak <= TARGETS["gathering"].bound.of(size)
 
 
@@ -124,7 +124,7 @@ def test_reports_of_the_first_and_the_last_id_of_a_partition_without_a_roster_ta
     names = [f"p{number}" for number in range(250_000)]
     population = Population(initial="a", duplicates=rule)
     study = small_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population)
-    gathering = Gathering(Place(study, 0, bytes(32)))
+    gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
     gathering.ingest([Line(period, encode_report("a", period, "b")) for period in range(1, 366)])
     periods, symbols = np.ones(len(names), dtype=np.uint16), np.zeros(len(names), dtype=np.uint8)
     batches = [Line(400 + place, value) for place, value in enumerate(encode_batches(names, periods, symbols))]
@@ -137,8 +137,8 @@ def test_reports_of_the_first_and_the_last_id_of_a_partition_without_a_roster_ta
         gathering.ingest(bomb)
     assert memory.peak <= TARGETS["gathering"].bound.of(size)
 
-    gathering.learn(Cut(Period(1), (900,)))
-    assert [tally.people for tally in gathering.settle(900)] == [len(names) + 2]
+    gathering.add_cut(Cut(Period(1), (900,)))
+    assert [tally.people for tally in gathering.close_periods(900)] == [len(names) + 2]
     assert sum(array.nbytes for array in gathering.arrays().values()) <= 64 * len(names)
 
 

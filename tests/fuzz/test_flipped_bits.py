@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from streamproc.errors import InvalidInput
-from streamproc.files.study_files import read_panel
+from streamproc.files.study_files import read_people
 from tests.world.stories import small_study
 
 STUDY = small_study(alphabet=("0", "1"), rho=1.0)
@@ -34,7 +34,7 @@ def test_it_is_read_or_refused(bit: int, tmp_path: Path) -> None:
         changed[place] ^= 1 << bit
         path.write_bytes(changed)
         try:
-            read_panel(path, STUDY)
+            read_people(path, STUDY)
             seen["read"] += 1
         except InvalidInput:
             seen["refused"] += 1

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from streamproc.panel.question import question
 from streamproc.service.connections import Connections
-from streamproc.service.http_server import Listener, demand
-from streamproc.service.load_control import Kept, Shared
+from streamproc.service.http_server import Listener, require_bearer_token
+from streamproc.service.load_control import ResponseCache, SingleFlight
 from streamproc.service.response_streaming import stream_response
 from streamproc.status_page import StatusPage, downloads
 from streamproc.status_page import responses as answers
 from streamproc.status_page import views as documents
-from streamproc.status_page.sse import LiveStreams
+from streamproc.status_page.sse import EventStreams
 from streamproc.study import bin_labels
 from tests.fuzz.request_mutator import of_request
 from tests.fuzz.site import TOKEN, Site, operator_site, public_site
@@ -95,13 +95,13 @@ def operator_requests() -> list[bytes]:
     return [request("/metrics", shown), request("/livez"), request("/readyz?verbose=1"), request("/livez", shown)]
 
 
-_ANSWERING = (answers.adding_headers, answers.encoded, answers.problem, answers.Body, stream_response)
+_ANSWERING = (answers.adding_headers, answers.json_bytes, answers.error_response, answers.Body, stream_response)
 _ASKED = (question, documents.answers, documents.bins, downloads.csv_file, downloads.records)
-_PAGE = (StatusPage, Listener, Connections, LiveStreams, Kept, Shared, *_ANSWERING, *_ASKED)
+_PAGE = (StatusPage, Listener, Connections, EventStreams, ResponseCache, SingleFlight, *_ANSWERING, *_ASKED)
 _REQUEST = (of_request, (TurnedAway,), REQUEST)
 
 WEB_TARGETS = (
     Target("page", _PAGE, _fed(public_site(LETTERS)), lambda: page_requests(LETTERS), *_REQUEST),
     Target("page-of-words", _PAGE, _fed(public_site(WORDS)), lambda: page_requests(WORDS), *_REQUEST),
-    Target("operator", (Listener, Connections, demand), _fed(operator_site()), operator_requests, *_REQUEST),
+    Target("operator", (Listener, Connections, require_bearer_token), _fed(operator_site()), operator_requests, *_REQUEST),
 )

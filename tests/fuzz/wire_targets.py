@@ -5,16 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 
 from streamproc.errors import Malformed, VerificationFailed
-from streamproc.gatherer.byte_hash_table import Lookup
-from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.byte_hash_table import ByteHashTable
+from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.panel import column_packing as packing
 from streamproc.privacy.types import Period
 from streamproc.protocol import codec as message
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, decode_contract, decode_synthetic
 from streamproc.protocol.control import Cut, CutSequence, decode_control
 from streamproc.protocol.ledger import decode_ledger, decode_measurement
-from streamproc.protocol.ledger_verifier import LedgerWalker, verify_chain
+from streamproc.protocol.ledger_verifier import LedgerVerifier, verify_chain
 from streamproc.protocol.partitioner import home_partition, home_partitions, murmur2
 from streamproc.protocol.rejects import decode_reject
 from streamproc.protocol.report_fast_path import split_reports, tail_of
@@ -51,7 +51,7 @@ def _report(data: bytes) -> None:
 def _report_parts(data: bytes) -> None:
     """What is told apart quickly is what decoding finds."""
     values = mutators.frames(data)
-    ids, tails = split_reports(Spans.of(values))
+    ids, tails = split_reports(ByteStrings.of(values))
     for place, value in enumerate(values):
         tail = _span(tails, place)
         if tail in TAILS:
@@ -59,13 +59,13 @@ def _report_parts(data: bytes) -> None:
             # Nobody is known by an id that is no UTF-8, so the whole record is decoded, and rejected.
             with suppress(UnicodeDecodeError):
                 assert decode_any(value) == (individual.decode(), *TAILS[tail])
-    lookup = Lookup(bytes(32))
+    lookup = ByteHashTable(bytes(32))
     lookup.put(ids, ids.lengths)
     found = lookup.find(ids)
     assert all(found[place] in (-1, ids.lengths[place]) for place in range(len(values)))
 
 
-def _span(spans: Spans, place: int) -> bytes:
+def _span(spans: ByteStrings, place: int) -> bytes:
     return spans.data[spans.starts[place] : spans.ends[place]]
 
 
@@ -81,16 +81,16 @@ def _gathering(data: bytes) -> None:
     study, values = seeds.left().study, mutators.frames(data)[:_SOME]
     lines = [Line(offset, value) for offset, value in enumerate(values)]
     ends = [len(values) // 2, len(values), len(values)]
-    gathering = Gathering(Place(study, 0, bytes(32)))
+    gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
     gathering.ingest(lines[: ends[0]])
     for period, end in enumerate(ends, start=1):
-        gathering.learn(Cut(Period(period), (end,)))
+        gathering.add_cut(Cut(Period(period), (end,)))
     gathering.ingest(lines[ends[0] :])
-    tallies = gathering.settle(len(values))
+    tallies = gathering.close_periods(len(values))
     model = Model(study, 0, None, [(line.offset, line.value) for line in lines], ends)
     counted = [Closed(t.people, {name: counts.tolist() for name, counts in t.counts.items()}) for t in tallies]
     assert counted == model.tallies()
-    assert rejected_reports(gathering.take_rejects()) == model.rejected()
+    assert rejected_reports(gathering.drain_rejects()) == model.rejected()
 
 
 def _cuts(data: bytes) -> None:
@@ -156,9 +156,17 @@ WIRE_TARGETS = (
         lambda: [*seeds.examples_of("report", "reports"), *seeds.topic("reports")],
         *_RECORD,
     ),
-    Target("report-parts", (split_reports, Spans, Lookup), _report_parts, _records, mutators.of_records, (Malformed,), MANY),
+    Target(
+        "report-parts",
+        (split_reports, ByteStrings, ByteHashTable),
+        _report_parts,
+        _records,
+        mutators.of_records,
+        (Malformed,),
+        MANY,
+    ),
     Target("home", (home_partition, home_partitions, murmur2), _home, _records, mutators.of_records, (), MANY),
-    Target("gathering", (Gathering.ingest, tail_of), _gathering, _records, mutators.of_records, (), Bound(256, 4 * MIB)),
+    Target("gathering", (GathererLogic.ingest, tail_of), _gathering, _records, mutators.of_records, (), Bound(256, 4 * MIB)),
     Target(
         "control",
         (decode_control, message.unpack),
@@ -207,7 +215,7 @@ WIRE_TARGETS = (
     ),
     Target(
         "chain",
-        (verify_chain, LedgerWalker),
+        (verify_chain, LedgerVerifier),
         _chain,
         lambda: seeds.whole_topics("ledger"),
         mutators.of_ledger,

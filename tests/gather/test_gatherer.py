@@ -396,18 +396,18 @@ def test_nothing_that_takes_long_is_done_where_heartbeats_are_sent(monkeypatch: 
             offloaded.pop()
 
     def watched(name: str) -> None:
-        step = getattr(gathering.Gathering, name)
+        step = getattr(gathering.GathererLogic, name)
 
-        def noted(self: gathering.Gathering, *arguments: Any) -> Any:
+        def noted(self: gathering.GathererLogic, *arguments: Any) -> Any:
             done.setdefault(name, set()).add(bool(offloaded))
             return step(self, *arguments)
 
-        monkeypatch.setattr(gathering.Gathering, name, noted)
+        monkeypatch.setattr(gathering.GathererLogic, name, noted)
 
     async def story() -> None:
         world = await begun()
         await a_lively_study(world)
-        ports = gatherer.Ports(world.connection("gatherer"), MemoryDisk(), world.clock, offload)
+        ports = gatherer.GathererPorts(world.connection("gatherer"), MemoryDisk(), world.clock, offload)
         await gatherer.Gatherer(STUDY, 0, None, ports, world.diary).run()
         check_against_model(world)
 

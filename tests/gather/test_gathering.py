@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from streamproc.gatherer.logic import Gathering, Place
+from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.gatherer.reject_collector import RejectCollector
 from streamproc.privacy.types import Period
 from streamproc.protocol.control import Cut
@@ -29,8 +29,8 @@ class Told:
 
     def __init__(self, story: Story) -> None:
         self.story = story
-        self.place = Place(story.study, story.partition, KEY, story.roster)
-        self.gathering = Gathering(self.place)
+        self.place = PartitionContext(story.study, story.partition, KEY, story.roster)
+        self.gathering = GathererLogic(self.place)
         self.tallies: list[Tally] = []
         self.rejects: list[Reject] = []
         self._read = 0
@@ -50,25 +50,25 @@ class Told:
                 case "learn":
                     self._learn(amount)
                 case "settle":
-                    self.tallies += self.gathering.settle(self.position)
+                    self.tallies += self.gathering.close_periods(self.position)
                 case "resume":
                     self._resume(known=amount % 2 == 0)
             if self.story.eager:
-                self.tallies += self.gathering.settle(self.position)
-            self.rejects += self.gathering.take_rejects()
-        self.tallies += self.gathering.settle(self.position)
-        self.rejects += self.gathering.take_rejects()
+                self.tallies += self.gathering.close_periods(self.position)
+            self.rejects += self.gathering.drain_rejects()
+        self.tallies += self.gathering.close_periods(self.position)
+        self.rejects += self.gathering.drain_rejects()
 
     def _learn(self, amount: int) -> None:
         for end in self.story.ends[self._known : self._known + amount]:
             self._known += 1
             ends = [0] * self.story.study.broker.partitions
             ends[self.story.partition] = end
-            self.gathering.learn(Cut(Period(self._known), tuple(ends)))
+            self.gathering.add_cut(Cut(Period(self._known), tuple(ends)))
 
     def _resume(self, *, known: bool) -> None:
         state = unpack_arrays(pack_arrays(self.gathering.arrays()))
-        self.gathering = Gathering.restored(self.place, state)
+        self.gathering = GathererLogic.restored(self.place, state)
         amount, self._known = self._known - self.gathering.period, int(self.gathering.period)
         self._learn(amount if known else 0)
 
@@ -133,7 +133,7 @@ class Partition:
 
     def __init__(self, population: Population | None = None) -> None:
         self.study = small_study(WindowRelease("w", 1), horizon=3, population=population, partitions=1)
-        self.gathering = Gathering(Place(self.study, 0, KEY))
+        self.gathering = GathererLogic(PartitionContext(self.study, 0, KEY))
         self.end = 0
 
     def say(self, *reports: tuple[str, int, str]) -> None:
@@ -142,11 +142,11 @@ class Partition:
         self.gathering.ingest(lines)
 
     def cut(self, period: int, end: int | None = None) -> list[Tally]:
-        self.gathering.learn(Cut(Period(period), (self.end if end is None else end,)))
-        return self.gathering.settle(self.end)
+        self.gathering.add_cut(Cut(Period(period), (self.end if end is None else end,)))
+        return self.gathering.close_periods(self.end)
 
     def reasons(self) -> list[Reason]:
-        told = sorted(self.gathering.take_rejects(), key=lambda reject: reject.offset)
+        told = sorted(self.gathering.drain_rejects(), key=lambda reject: reject.offset)
         return [reject.reason for reject in told]
 
 
@@ -159,10 +159,10 @@ def test_a_period_is_not_settled_one_record_before_its_cut() -> None:
     partition.say(("p", 1, "b"))
 
     assert partition.cut(1, end=2) == []
-    assert partition.gathering.next_cut() == 2
+    assert partition.gathering.next_cut_offset() == 2
     partition.say(("q", 1, "c"))
-    assert counts(partition.gathering.settle(2)) == [[0, 1, 1]]
-    assert partition.gathering.next_cut() is None
+    assert counts(partition.gathering.close_periods(2)) == [[0, 1, 1]]
+    assert partition.gathering.next_cut_offset() is None
 
 
 def test_a_partition_without_a_record_closes_with_nobody() -> None:
@@ -182,21 +182,21 @@ def test_a_cut_at_0_makes_everything_late() -> None:
 
 def test_with_a_roster_a_cut_at_0_leaves_everybody_at_the_initial_symbol() -> None:
     study = small_study(WindowRelease("w", 1), partitions=1)
-    gathering = Gathering(Place(study, 0, KEY, IDS))
+    gathering = GathererLogic(PartitionContext(study, 0, KEY, IDS))
     gathering.ingest([Line(0, encode_report("p0", 1, "c"))])
-    gathering.learn(Cut(Period(1), (0,)))
+    gathering.add_cut(Cut(Period(1), (0,)))
 
-    assert counts(gathering.settle(1)) == [[len(IDS), 0, 0]]
-    assert [reject.reason for reject in gathering.take_rejects()] == [Reason.LATE]
+    assert counts(gathering.close_periods(1)) == [[len(IDS), 0, 0]]
+    assert [reject.reason for reject in gathering.drain_rejects()] == [Reason.LATE]
 
 
 def test_several_periods_may_close_at_once() -> None:
     partition = Partition()
     partition.say(("p", 1, "b"), ("p", 2, "c"), ("q", 1, "a"))
-    partition.gathering.learn(Cut(Period(1), (3,)))
-    partition.gathering.learn(Cut(Period(2), (3,)))
+    partition.gathering.add_cut(Cut(Period(1), (3,)))
+    partition.gathering.add_cut(Cut(Period(2), (3,)))
 
-    assert counts(partition.gathering.settle(3)) == [[1, 1, 0], [1, 0, 1]]
+    assert counts(partition.gathering.close_periods(3)) == [[1, 1, 0], [1, 0, 1]]
 
 
 def test_a_report_for_a_later_period_waits_for_it() -> None:
@@ -249,7 +249,7 @@ def test_after_the_last_period_every_report_is_late() -> None:
         partition.cut(period)
     partition.say(("p", 3, "c"), ("p", 4, "c"))
 
-    assert partition.gathering.settle(partition.end) == []
+    assert partition.gathering.close_periods(partition.end) == []
     assert partition.reasons() == [Reason.LATE, Reason.PERIOD_OUT_OF_RANGE]
 
 
@@ -266,7 +266,7 @@ def test_every_kind_of_reject_says_why() -> None:
     study = small_study(WindowRelease("w", 1), partitions=2)
     at_home = [name for name in IDS if home_partition(name, 2) == 0]
     abroad = [name for name in IDS if home_partition(name, 2) == 1]
-    gathering = Gathering(Place(study, 0, KEY, at_home[:-1]))
+    gathering = GathererLogic(PartitionContext(study, 0, KEY, at_home[:-1]))
     wrong = {
         b"no report": Reason.UNDECODABLE,
         encode_report(at_home[0], 1, "?"): Reason.UNKNOWN_SYMBOL,
@@ -277,9 +277,9 @@ def test_every_kind_of_reject_says_why() -> None:
     }
     gathering.ingest([Line(offset, value) for offset, value in enumerate(wrong)])
 
-    told = sorted(gathering.take_rejects(), key=lambda reject: reject.offset)
+    told = sorted(gathering.drain_rejects(), key=lambda reject: reject.offset)
     assert told == [Reject(0, offset, reason) for offset, reason in enumerate(wrong.values())]
-    assert gathering.take_rejects() == []
+    assert gathering.drain_rejects() == []
 
 
 def test_reports_sent_before_the_study_begins_do_not_fix_later_periods() -> None:
@@ -325,7 +325,7 @@ def test_rejects_carry_neither_id_nor_symbol() -> None:
     partition = Partition()
     partition.say(("secret-person", 9, "b"), ("secret-person", 1, "secret-symbol"))
 
-    told = b"".join(reject.encode() for reject in partition.gathering.take_rejects())
+    told = b"".join(reject.encode() for reject in partition.gathering.drain_rejects())
     assert told
     assert b"secret" not in told
 
@@ -363,13 +363,13 @@ def test_alphabet_indices_of_a_batch_are_those_of_the_study() -> None:
 def test_a_batch_with_many_distinct_periods_is_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work for a batch must not grow with the product of its reports and the periods that they claim."""
     filed: list[int] = []
-    original = Gathering._file_period
+    original = GathererLogic._buffer_period
 
-    def file_period(self: Gathering, period: int, *reports: Any) -> None:
+    def file_period(self: GathererLogic, period: int, *reports: Any) -> None:
         filed.append(period)
         original(self, period, *reports)
 
-    monkeypatch.setattr(Gathering, "_file_period", file_period)
+    monkeypatch.setattr(GathererLogic, "_file_period", file_period)
     partition = Partition()
     periods = np.arange(65_536).astype(np.uint16)
     batch = ReportBatch(["p"] * len(periods), np.roll(periods, -1), np.zeros(len(periods), dtype=np.uint8))
@@ -379,7 +379,7 @@ def test_a_batch_with_many_distinct_periods_is_sorted_once(monkeypatch: pytest.M
     assert filed == [1, 2, 3]
     for period in (1, 2, 3):
         assert counts(partition.cut(period)) == [[1, 0, 0]]
-    [reject] = partition.gathering.take_rejects()
+    [reject] = partition.gathering.drain_rejects()
     assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 65_533}
 
 
@@ -390,20 +390,20 @@ def test_rejected_reports_are_counted_before_the_reject_of_their_batch_is_final(
     partition.gathering.ingest([Line(0, batch.encode())])
     partition.end = 1
 
-    assert partition.gathering.take_counts() == {Reason.PERIOD_OUT_OF_RANGE: 2}
+    assert partition.gathering.drain_reject_counts() == {Reason.PERIOD_OUT_OF_RANGE: 2}
     for period in (1, 2):
         partition.cut(period)
-        assert partition.gathering.take_rejects() == []
+        assert partition.gathering.drain_rejects() == []
     partition.cut(3)
-    [reject] = partition.gathering.take_rejects()
+    [reject] = partition.gathering.drain_rejects()
     assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 2}
-    assert partition.gathering.take_counts() == {}
+    assert partition.gathering.drain_reject_counts() == {}
 
 
 def test_a_reject_does_not_go_through_all_open_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = RejectCollector(0)
     for offset in range(1_000):
-        collector.expect(offset, 3)
+        collector.expect_batch(offset, 3)
     with monkeypatch.context() as patched:
         patched.setattr("streamproc.gatherer.reject_collector.np.bincount", None)
         collector.reject(np.array([7, 7, 8]), Reason.LATE)

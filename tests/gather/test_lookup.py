@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.gatherer.byte_hash_table import MAX_WORDS, Lookup
-from streamproc.protocol.byte_strings import Spans
+from streamproc.gatherer.byte_hash_table import MAX_WORDS, ByteHashTable
+from streamproc.protocol.byte_strings import ByteStrings
 
 LONGEST = 8 * MAX_WORDS - 1
 STRINGS = st.binary(min_size=1, max_size=LONGEST + 9) | st.text("a\0", min_size=1, max_size=12).map(str.encode)
 
 
-def put(lookup: Lookup, numbers: dict[bytes, int]) -> None:
-    lookup.put(Spans.of(list(numbers)), np.array(list(numbers.values()), dtype=np.int64))
+def put(lookup: ByteHashTable, numbers: dict[bytes, int]) -> None:
+    lookup.put(ByteStrings.of(list(numbers)), np.array(list(numbers.values()), dtype=np.int64))
 
 
-def found(lookup: Lookup, *strings: bytes) -> list[int]:
-    return list(map(int, lookup.find(Spans.of(strings))))
+def found(lookup: ByteHashTable, *strings: bytes) -> list[int]:
+    return list(map(int, lookup.find(ByteStrings.of(strings))))
 
 
 @given(st.lists(st.sets(STRINGS, max_size=40), max_size=5), st.sets(STRINGS, max_size=40))
 def test_what_was_put_is_found_and_nothing_else(parts: list[set[bytes]], strangers: set[bytes]) -> None:
-    lookup = Lookup(bytes(32))
+    lookup = ByteHashTable(bytes(32))
     numbers: dict[bytes, int] = {}
     for part in parts:
         fresh = {string: 1000 + len(numbers) + place for place, string in enumerate(part - numbers.keys())}
@@ -37,7 +37,7 @@ def test_what_was_put_is_found_and_nothing_else(parts: list[set[bytes]], strange
 
 
 def test_many_strings_find_a_place() -> None:
-    lookup = Lookup(bytes(32))
+    lookup = ByteHashTable(bytes(32))
     strings = [f"person-{number}".encode() for number in range(20_000)]
     for start in range(0, 20_000, 5000):
         put(lookup, dict(zip(strings[start : start + 5000], range(start, start + 5000), strict=True)))
@@ -48,8 +48,8 @@ def test_many_strings_find_a_place() -> None:
 
 @pytest.mark.parametrize("same_place", [0, 63])
 def test_strings_that_all_want_one_place_find_others(monkeypatch: pytest.MonkeyPatch, same_place: int) -> None:
-    monkeypatch.setattr(Lookup, "_first_places", lambda self, keys: np.full(len(keys), same_place))
-    lookup = Lookup(bytes(32))
+    monkeypatch.setattr(ByteHashTable, "_first_places", lambda self, keys: np.full(len(keys), same_place))
+    lookup = ByteHashTable(bytes(32))
     numbers = {b"%d" % number: number for number in range(30)}
     put(lookup, numbers)
 
@@ -57,5 +57,5 @@ def test_strings_that_all_want_one_place_find_others(monkeypatch: pytest.MonkeyP
 
 
 def test_nothing_is_found_in_an_empty_table_or_of_no_strings() -> None:
-    assert found(Lookup(bytes(32)), b"a", b"") == [-1, -1]
-    assert found(Lookup(bytes(32))) == []
+    assert found(ByteHashTable(bytes(32)), b"a", b"") == [-1, -1]
+    assert found(ByteHashTable(bytes(32))) == []

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.gatherer.member_index import People
-from streamproc.protocol.byte_strings import Spans
+from streamproc.gatherer.member_index import MemberIndex
+from streamproc.protocol.byte_strings import ByteStrings
 
 KEY = b"k" * 32
 
 
-def admitted(*names: str, capacity: int = 10) -> People:
-    people = People(KEY, capacity)
+def admitted(*names: str, capacity: int = 10) -> MemberIndex:
+    people = MemberIndex(KEY, capacity)
     for name in names:
         people.admit(name)
     return people
 
 
 def test_rows_are_given_in_the_order_of_admission_until_the_capacity() -> None:
-    people = People(KEY, 2)
+    people = MemberIndex(KEY, 2)
 
     assert [people.admit("a"), people.admit("b"), people.admit("c")] == [0, 1, None]
     assert len(people) == 2
@@ -24,14 +24,14 @@ def test_rows_are_given_in_the_order_of_admission_until_the_capacity() -> None:
 
 
 def test_a_roster_is_admitted_whatever_the_capacity() -> None:
-    people = People(KEY, 1)
+    people = MemberIndex(KEY, 1)
     people.admit_all(["a", "b", "c"])
 
     assert people.known == {"a": 0, "b": 1, "c": 2}
 
 
 def test_who_stands_on_a_roster_twice_is_one_person() -> None:
-    people = People(KEY, 1)
+    people = MemberIndex(KEY, 1)
     people.admit_all(["a", "b", "a"])
 
     assert len(people) == 2
@@ -44,7 +44,7 @@ def test_nobody_is_found_among_people_who_never_left() -> None:
 
 def test_after_a_restart_people_are_found_by_their_hash_and_then_known_by_their_id() -> None:
     before = admitted("a", "b")
-    after = People(KEY, 10)
+    after = MemberIndex(KEY, 10)
     after.restore(before.hashes)
 
     assert after.known == {}
@@ -54,19 +54,19 @@ def test_after_a_restart_people_are_found_by_their_hash_and_then_known_by_their_
 
 
 def test_another_key_gives_other_hashes() -> None:
-    stranger = People(b"x" * 32, 10)
+    stranger = MemberIndex(b"x" * 32, 10)
     stranger.restore(admitted("a").hashes)
 
     assert stranger.find("a") is None
 
 
 def test_those_who_stay_close_ranks_whether_they_were_seen_since_the_restart_or_not() -> None:
-    people = People(KEY, 10)
+    people = MemberIndex(KEY, 10)
     people.restore(admitted("a", "b", "c", "d").hashes)
     people.find("a")
     people.find("d")
 
-    people.keep(np.array([False, True, False, True]))
+    people.retain(np.array([False, True, False, True]))
 
     assert people.known == {"d": 1}
     assert [people.find("b"), people.find("a"), people.find("c")] == [0, None, None]
@@ -75,16 +75,16 @@ def test_those_who_stay_close_ranks_whether_they_were_seen_since_the_restart_or_
 
 def test_rows_of_many_are_those_of_each_whoever_came_left_or_returned() -> None:
     people = admitted("a", "b")
-    ids = Spans.of([b"b", b"c", b"a"])
+    ids = ByteStrings.of([b"b", b"c", b"a"])
     assert people.rows(ids).tolist() == [1, -1, 0]
 
     people.admit("c")
     assert people.rows(ids).tolist() == [1, 2, 0]
 
-    people.keep(np.array([True, False, True]))
+    people.retain(np.array([True, False, True]))
     assert people.rows(ids).tolist() == [-1, 1, 0]
 
-    after = People(KEY, 10)
+    after = MemberIndex(KEY, 10)
     after.restore(people.hashes)
     assert after.rows(ids).tolist() == [-1, -1, -1]
     after.find("c")

@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.gatherer import report_buffer as kept
-from streamproc.gatherer.report_buffer import NOTHING, FirstReports, LastReports
+from streamproc.gatherer.report_buffer import NO_SYMBOL, KeepFirst, KeepLast
 from streamproc.privacy.types import IntArray
 
-Rule = type[FirstReports] | type[LastReports]
+Rule = type[KeepFirst] | type[KeepLast]
 Report = tuple[int, int, int]
 """Row, symbol, offset."""
 
-RULES = pytest.mark.parametrize("rule", [FirstReports, LastReports])
+RULES = pytest.mark.parametrize("rule", [KeepFirst, KeepLast])
 
 
-def add(reports: FirstReports | LastReports, *new: Report, sure: int = 0) -> list[int]:
+def add(reports: KeepFirst | KeepLast, *new: Report, sure: int = 0) -> list[int]:
     rows, symbols, offsets = (np.array([report[part] for report in new], dtype=np.int64) for part in range(3))
     return [int(offset) for offset in reports.add(rows, symbols.astype(np.uint8), offsets, sure)]
 
 
 def plainly(rule: Rule, all_reports: list[Report], cut: int, people: int) -> list[int]:
-    symbols = [int(NOTHING)] * people
+    symbols = [int(NO_SYMBOL)] * people
     below = [report for report in all_reports if report[2] < cut]
-    for row, symbol, _ in reversed(below) if rule is FirstReports else below:
+    for row, symbol, _ in reversed(below) if rule is KeepFirst else below:
         symbols[row] = symbol
     return symbols
 
@@ -61,12 +61,12 @@ def test_settling_follows_the_rule_and_names_every_other_report_once(
             named += add(reports, *log[part * len(log) // parts : (part + 1) * len(log) // parts], sure=min(sure, cut))
             if resume:
                 reports = rule(**reports.arrays())  # type: ignore[arg-type]
-    settled = reports.settle(cut, 5)
+    settled = reports.close(cut, 5)
 
     assert settled.symbols.tolist() == plainly(rule, log, cut, 5)
     assert settled.symbols.dtype == np.uint8
     named += settled.late.tolist() + settled.repeated.tolist()
-    counted = len(settled.symbols) - settled.symbols.tolist().count(NOTHING)
+    counted = len(settled.symbols) - settled.symbols.tolist().count(NO_SYMBOL)
     assert len(named) == len(log) - counted
     assert sorted(named + settled.counted.tolist()) == sorted(offset for _, _, offset in log)
     assert set(settled.late.tolist()) <= {offset for _, _, offset in log if offset >= cut}
@@ -80,12 +80,12 @@ def test_strangers_reports_are_dropped_and_the_rest_closes_ranks(
 ) -> None:
     reports = rule()
     named = add(reports, *log, sure=sure)
-    dropped = reports.keep(np.array(members)).tolist()
+    dropped = reports.retain(np.array(members)).tolist()
     stays = [report for report in log if members[report[0]]]
     ranks = (np.cumsum(members) - 1).tolist()
 
     cut = 100
-    settled = reports.settle(cut, sum(members))
+    settled = reports.close(cut, sum(members))
     assert settled.symbols.tolist() == plainly(rule, [(ranks[row], s, o) for row, s, o in stays], cut, sum(members))
     assert dropped == sorted(dropped)
     counted = len({row for row, _, _ in stays})
@@ -93,23 +93,23 @@ def test_strangers_reports_are_dropped_and_the_rest_closes_ranks(
 
 
 def test_the_first_report_beyond_the_cut_is_late_and_those_after_it_were_repeats() -> None:
-    reports = FirstReports()
+    reports = KeepFirst()
     reports.make_dense()
 
     assert add(reports, (0, 1, 10), (0, 2, 11)) == [11]
-    assert reports.settle(10, 1).late.tolist() == [10]
+    assert reports.close(10, 1).late.tolist() == [10]
 
 
 def test_the_last_report_below_a_cut_counts_though_later_ones_were_read() -> None:
-    reports = LastReports()
+    reports = KeepLast()
     add(reports, (0, 1, 3), (0, 2, 4), (0, 3, 9))
 
-    settled = reports.settle(5, 1)
+    settled = reports.close(5, 1)
     assert (settled.symbols.tolist(), settled.late.tolist(), settled.repeated.tolist()) == ([2], [9], [3])
 
 
 def test_under_last_only_what_may_lie_beyond_the_cut_is_kept_in_full() -> None:
-    reports = LastReports()
+    reports = KeepLast()
     reports.make_dense()
     add(reports, *[(0, symbol, offset) for offset, symbol in enumerate([1, 2, 3, 1])])
     assert reports.undecided == 4
@@ -118,11 +118,11 @@ def test_under_last_only_what_may_lie_beyond_the_cut_is_kept_in_full() -> None:
     assert reports.undecided == 1
     assert add(reports, (0, 2, 4), sure=5) == [2, 3]
     assert reports.undecided == 0
-    assert reports.settle(5, 1).symbols.tolist() == [2]
+    assert reports.close(5, 1).symbols.tolist() == [2]
 
 
 def test_many_small_additions_under_last_take_little_more_room_than_their_reports() -> None:
-    reports = LastReports()
+    reports = KeepLast()
     one: IntArray = np.zeros(1, dtype=np.int64)
     for offset in range(2000):
         reports.add(one, one.astype(np.uint8), one + offset, 0)

@@ -10,12 +10,18 @@ from types import SimpleNamespace
 import pytest
 
 from streamproc.files.study_files import read_roster, read_study
-from streamproc.gatherer.logic import Place as GatheringPlace
-from streamproc.gatherer.worker import Gatherer, Ports
+from streamproc.gatherer.logic import PartitionContext as GatheringPlace
+from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.protocol.control import Key, decode_control
 from streamproc.protocol.state_file import STATE_VERSION
 from streamproc.storage.clock import SystemClock
-from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE, read_stored, settle, write_stored
+from streamproc.synthesizer.checkpoint import (
+    PUBLISHED_MARK_FILE,
+    STATE_FILE,
+    mark_published,
+    read_checkpoint,
+    write_checkpoint,
+)
 from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 from tests.forged import rechained
 from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, released, set_up, versions
@@ -62,20 +68,20 @@ def test_what_is_written_today_has_the_layout_of_its_version(recipe: object) -> 
     mark = files[STATE_FILE][6:38]
     again = MemoryDisk()
 
-    stored = read_stored(MemoryDisk(files), mark)
+    stored = read_checkpoint(MemoryDisk(files), mark)
     assert stored is not None
-    write_stored(again, mark, stored)
-    settle(again, mark, stored.draft)
+    write_checkpoint(again, mark, stored)
+    mark_published(again, mark, stored.pending)
     log = SimulatedLog(SimulatedBroker(SystemClock()))
     for partition in range(study.broker.partitions):
         place = GatheringPlace(study, partition, key_of(folder), roster)
-        reader = Gatherer(study, partition, roster, Ports(log, MemoryDisk(files), SystemClock()), Diary())
-        writer = Gatherer(study, partition, roster, Ports(log, again, SystemClock()), Diary())
+        reader = Gatherer(study, partition, roster, GathererPorts(log, MemoryDisk(files), SystemClock()), Diary())
+        writer = Gatherer(study, partition, roster, GathererPorts(log, again, SystemClock()), Diary())
         gathering, position, topic, rejects = reader._resume(place, mark)
         assert topic is not None
         writer._save(place, mark, gathering, position, topic, SimpleNamespace(position=rejects))
 
-    assert again.files.keys() == files.keys() == {STATE_FILE, SETTLED_FILE, "gather-0.state", "gather-1.state"}
+    assert again.files.keys() == files.keys() == {STATE_FILE, PUBLISHED_MARK_FILE, "gather-0.state", "gather-1.state"}
     assert again.files == files
 
 

@@ -18,7 +18,7 @@ def say(*words: object) -> None:
 
 async def append(log: EmbeddedLog, topic: str, name: str, count: str) -> None:
     """`count` records, and each tenth time a transaction of two more."""
-    transactor = await log.transactor(f"{topic}.{name}")
+    transactor = await log.transactional_producer(f"{topic}.{name}")
     await transactor.fence()
     for number in range(int(count)):
         say(await log.append(topic, 0, f"{name}/{number}".encode()))
@@ -31,7 +31,7 @@ async def append(log: EmbeddedLog, topic: str, name: str, count: str) -> None:
 
 async def join(log: EmbeddedLog, topic: str) -> None:
     """Take part in gathering until killed."""
-    member = await log.membership(f"{topic}.gather", topic)
+    member = await log.join_group(f"{topic}.gather", topic)
     while True:
         say(*sorted(await member.assigned(timeout=5)))
 

@@ -32,8 +32,8 @@ async def test_offsets_grow_by_one_for_plain_records_in_each_partition(log: Log)
         0,
         1,
     ]
-    assert await log.end_offset(topic, 0) == 2
-    assert await log.end_offset(topic, 1) == 1
+    assert await log.high_watermark(topic, 0) == 2
+    assert await log.high_watermark(topic, 1) == 1
     assert await log.start_offset(topic, 0) == 0
 
 
@@ -81,4 +81,4 @@ async def test_a_record_above_the_limit_is_refused_and_leaves_nothing(log: Log) 
     with pytest.raises(RecordTooLarge):
         await log.append_many(topic, 0, [(None, b"small"), (None, b"x" * (MAX_RECORD_BYTES + 1))])
 
-    assert await log.end_offset(topic, 0) == 0
+    assert await log.high_watermark(topic, 0) == 0

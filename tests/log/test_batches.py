@@ -79,7 +79,7 @@ async def test_a_batch_that_unpacks_to_more_than_a_batch_may_have_is_refused_to_
         bomb = batch_of([bytes(20_000_000)], codec=GZIP)
         assert len(bomb) < 50_000
         assert await produce(kafka_broker.url, topic, bomb) == MESSAGE_TOO_LARGE
-        assert await log.end_offset(topic, 0) == 0
+        assert await log.high_watermark(topic, 0) == 0
 
 
 @pytest.mark.kafka

@@ -13,12 +13,12 @@ import pytest
 
 from streamproc.errors import Refused
 from streamproc.storage.filesystem import LocalFileSystem
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing.simulated import SimulatedMachine
 
 
 def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:
-    before, after = FolderDisk(tmp_path / "state"), FolderDisk(tmp_path / "state")
+    before, after = LocalStateFolder(tmp_path / "state"), LocalStateFolder(tmp_path / "state")
     assert before.lock("a.lock") and not after.lock("a.lock")
     before.write("a", b"first")
     before.unlock("a.lock")
@@ -40,7 +40,7 @@ def test_the_lock_is_held_until_a_write_under_way_is_done(tmp_path: Path) -> Non
             go_on.wait(60)
             super().rename(old, new)
 
-    disk = FolderDisk(tmp_path / "state", Slow())
+    disk = LocalStateFolder(tmp_path / "state", Slow())
     assert disk.lock("a.lock")
     writing, unlocking = Thread(target=disk.write, args=("a", b"it")), Thread(target=disk.unlock, args=("a.lock",))
     writing.start()
@@ -48,12 +48,12 @@ def test_the_lock_is_held_until_a_write_under_way_is_done(tmp_path: Path) -> Non
     unlocking.start()
     unlocking.join(0.1)
 
-    assert unlocking.is_alive() and not FolderDisk(tmp_path / "state").lock("a.lock")
+    assert unlocking.is_alive() and not LocalStateFolder(tmp_path / "state").lock("a.lock")
 
     go_on.set()
     writing.join(60)
     unlocking.join(60)
-    assert FolderDisk(tmp_path / "state").lock("a.lock")
+    assert LocalStateFolder(tmp_path / "state").lock("a.lock")
     assert disk.read("a") == b"it"
 
 
@@ -83,7 +83,7 @@ class Steps(LocalFileSystem):
 def test_a_file_is_synced_before_it_gets_its_name_and_every_new_name_is_synced(tmp_path: Path) -> None:
     steps = Steps()
 
-    FolderDisk(tmp_path / "new" / "state", steps).write("a", b"it")
+    LocalStateFolder(tmp_path / "new" / "state", steps).write("a", b"it")
 
     assert steps.taken == [
         ("sync", tmp_path.parent.name),
@@ -118,7 +118,7 @@ class Unsynced(LocalFileSystem):
 )
 def test_a_folder_is_used_whose_parent_nobody_could_change_or_sync(tmp_path: Path, code: int, changeable: bool) -> None:
     (tmp_path / "state").mkdir()
-    disk = FolderDisk(tmp_path / "state", Unsynced(tmp_path, code, changeable=changeable))
+    disk = LocalStateFolder(tmp_path / "state", Unsynced(tmp_path, code, changeable=changeable))
 
     assert disk.lock("a.lock")
     disk.write("a", b"it")
@@ -133,20 +133,20 @@ def test_a_folder_that_may_not_outlive_a_power_cut_is_refused_and_not_made(tmp_p
         (tmp_path / "state").mkdir()
 
     with pytest.raises(Refused, match=f"cannot be used: {os.strerror(code)}"):
-        FolderDisk(tmp_path / "state", Unsynced(tmp_path, code, changeable=True)).prepare()
+        LocalStateFolder(tmp_path / "state", Unsynced(tmp_path, code, changeable=True)).prepare()
 
     assert (tmp_path / "state").exists() is there
 
 
 def test_what_a_killed_process_was_writing_is_removed_when_the_next_one_writes(tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    FolderDisk(folder).write("synthesizer.state", b"first")
+    LocalStateFolder(folder).write("synthesizer.state", b"first")
     left = folder / ".synthesizer.state.0badcafe.tmp"
     left.write_bytes(b"hal")
     others = [folder / name for name in (".notes.tmp", "a.0badcafe.tmp", ".Other.0badcafe.tmp.gz")]
     for other in others:
         other.touch()
-    next_one = FolderDisk(folder)
+    next_one = LocalStateFolder(folder)
 
     assert next_one.lock("synthesizer.lock")
     assert next_one.read("synthesizer.state") == b"first"
@@ -159,7 +159,7 @@ def test_what_a_killed_process_was_writing_is_removed_when_the_next_one_writes(t
 
 def test_folder_and_files_are_for_their_owner_only_even_if_they_were_not(tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    disk = FolderDisk(folder)
+    disk = LocalStateFolder(folder)
     disk.write("synthesizer.state", b"it")
     assert disk.lock("synthesizer.lock")
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
@@ -167,7 +167,7 @@ def test_folder_and_files_are_for_their_owner_only_even_if_they_were_not(tmp_pat
 
     (folder / "synthesizer.state").chmod(0o644)
     folder.chmod(0o755)
-    FolderDisk(folder).prepare()
+    LocalStateFolder(folder).prepare()
 
     assert (folder / "synthesizer.state").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -176,22 +176,22 @@ def test_folder_and_files_are_for_their_owner_only_even_if_they_were_not(tmp_pat
 @pytest.mark.parametrize("whose", ["folder", "synthesizer.state"])
 def test_what_belongs_to_somebody_else_is_refused(whose: str) -> None:
     machine, folder = SimulatedMachine(Random(0)), Path("state")
-    FolderDisk(folder, machine.process(user=1000)).write("synthesizer.state", b"it")
+    LocalStateFolder(folder, machine.process(user=1000)).write("synthesizer.state", b"it")
     machine.storage.node(folder if whose == "folder" else folder / whose).owner = 0
 
-    for start in (FolderDisk.prepare, lambda disk: disk.lock("synthesizer.lock")):
+    for start in (LocalStateFolder.prepare, lambda disk: disk.lock("synthesizer.lock")):
         with pytest.raises(Refused, match=r"state state.*: belongs to user 0, but this runs as user 1000"):
-            start(FolderDisk(folder, machine.process(user=1000)))
+            start(LocalStateFolder(folder, machine.process(user=1000)))
     assert machine.files(folder) == {"synthesizer.state": b"it"}
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_refused_before_anything_is() -> None:
     machine, folder = SimulatedMachine(Random(0)), Path("state")
-    FolderDisk(folder, machine.process()).write("synthesizer.state", b"it")
+    LocalStateFolder(folder, machine.process()).write("synthesizer.state", b"it")
     machine.capacity = 100
 
     with pytest.raises(Refused, match="state state: cannot be used: No space left on device; mend that and start again"):
-        FolderDisk(folder, machine.process()).prepare()
+        LocalStateFolder(folder, machine.process()).prepare()
 
     assert machine.files(folder) == {"synthesizer.state": b"it"}
 
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_removed_as_of_a_volume_is_left_empty(tmp_path: 
             raise OSError(code, "as for a mount point")
 
     volume = Volume()
-    disk = FolderDisk(tmp_path / "state", volume)
+    disk = LocalStateFolder(tmp_path / "state", volume)
     assert disk.lock("synthesizer.lock")
     disk.write("synthesizer.state", b"it")
 
@@ -219,10 +219,10 @@ def test_a_folder_that_cannot_be_removed_as_of_a_volume_is_left_empty(tmp_path: 
 
 def test_what_a_file_system_keeps_for_itself_at_the_top_of_a_volume_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
-    disk = FolderDisk(tmp_path)
+    disk = LocalStateFolder(tmp_path)
     disk.write("synthesizer.state", b"it")
 
-    assert disk.check_ours()
+    assert disk.check_only_own_files()
     disk.clear()
 
     assert [file.name for file in tmp_path.iterdir()] == ["lost+found"]

@@ -71,7 +71,7 @@ async def test_a_killed_member_leaves_its_partitions_to_the_others(log: Embedded
     process = start("join", log.folder, topic)
     assert process.stdout is not None
     assert (await asyncio.to_thread(process.stdout.readline)).split() == ["0", "1", "2", "3"]
-    member = await log.membership(f"{topic}.gather", topic)
+    member = await log.join_group(f"{topic}.gather", topic)
     async with asyncio.timeout(120):
         while len(await member.assigned()) != 2:
             pass
@@ -84,7 +84,7 @@ async def test_a_killed_member_leaves_its_partitions_to_the_others(log: Embedded
 
 async def test_more_members_than_partitions_wait_without_any(log: EmbeddedLog) -> None:
     topic = await new_topic(log, partitions=1)
-    first, second = [await log.membership(f"{topic}.gather", topic) for _ in range(2)]
+    first, second = [await log.join_group(f"{topic}.gather", topic) for _ in range(2)]
 
     assert await first.assigned() == {0}
     assert await second.assigned(timeout=0.1) == frozenset()
@@ -95,7 +95,7 @@ async def test_more_members_than_partitions_wait_without_any(log: EmbeddedLog) -
 
 async def test_a_partition_is_only_let_go_of_when_its_owner_has_seen_that_it_must(log: EmbeddedLog) -> None:
     topic = await new_topic(log, partitions=2)
-    first, second = [await log.membership(f"{topic}.gather", topic) for _ in range(2)]
+    first, second = [await log.join_group(f"{topic}.gather", topic) for _ in range(2)]
     assert await first.assigned() == {0, 1}
     assert await second.assigned(timeout=0.1) == frozenset()
 
@@ -132,7 +132,7 @@ async def test_asking_creates_nothing_on_disk(tmp_path: Path) -> None:
 async def test_nobody_else_may_read_the_files(log: EmbeddedLog) -> None:
     topic = await new_topic(log)
     await log.append(topic, 0, b"secret")
-    member = await log.membership(f"{topic}.gather", topic)
+    member = await log.join_group(f"{topic}.gather", topic)
     await member.assigned()
 
     assert log.folder.stat().st_mode & 0o777 == 0o700
@@ -237,7 +237,7 @@ async def test_a_member_that_is_closed_in_the_middle_of_a_look_holds_nothing(
         return take(path)
 
     topic = await new_topic(log, partitions=2)
-    member = await log.membership(f"{topic}.gather", topic)
+    member = await log.join_group(f"{topic}.gather", topic)
     monkeypatch.setattr(FileLock, "take", slowly)
     looking = asyncio.create_task(member.assigned())
     await asyncio.to_thread(begun.wait, 60)
@@ -257,7 +257,7 @@ async def test_where_nothing_can_be_locked_members_say_so_and_keep_no_file_open(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     topic = await new_topic(log)
-    member = await log.membership(f"{topic}.gather", topic)
+    member = await log.join_group(f"{topic}.gather", topic)
     monkeypatch.setattr("fcntl.flock", without_locks)
     with pytest.raises(LogUnavailable, match=f"locks of {topic}.gather: No locks available"):
         await member.assigned()

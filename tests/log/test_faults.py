@@ -87,13 +87,13 @@ async def test_a_fault_is_raised_around_the_effect(
 
     with pytest.raises(type(error)):
         await log.append("topic", 0, b"value")
-    assert await log.end_offset("topic", 0) == int(happened)
+    assert await log.high_watermark("topic", 0) == int(happened)
     await log.append("topic", 0, b"again")
 
 
 async def test_a_lost_answer_to_a_commit_is_unknown_to_its_transactor_only(broker: SimulatedBroker) -> None:
     log = SimulatedLog(broker, Once("commit", "after", OutcomeUnknown("lost answer")))
-    transactor = await log.transactor("id")
+    transactor = await log.transactional_producer("id")
     await transactor.fence()
     await transactor.begin()
     await transactor.send("topic", 0, b"value")
@@ -111,7 +111,7 @@ async def test_a_crashed_connection_does_nothing_more_and_its_transaction_stays_
     broker: SimulatedBroker, clock: ManualClock
 ) -> None:
     log, other = SimulatedLog(broker), SimulatedLog(broker)
-    transactor = await log.transactor("id", timeout=60)
+    transactor = await log.transactional_producer("id", timeout=60)
     await transactor.fence()
     await transactor.begin()
     await transactor.send("topic", 0, b"torn")
@@ -122,14 +122,14 @@ async def test_a_crashed_connection_does_nothing_more_and_its_transaction_stays_
     with pytest.raises(LogUnavailable):
         await log.append("topic", 0, b"value")
     clock.pass_by(59)
-    assert await other.stable_offset("topic", 0) == 0
+    assert await other.last_stable_offset("topic", 0) == 0
     clock.pass_by(1)
-    assert await other.stable_offset("topic", 0) == 2
+    assert await other.last_stable_offset("topic", 0) == 2
 
 
 async def test_a_transaction_times_out_by_the_clock(broker: SimulatedBroker, clock: ManualClock) -> None:
     log = SimulatedLog(broker)
-    transactor = await log.transactor("id", timeout=5)
+    transactor = await log.transactional_producer("id", timeout=5)
     await transactor.fence()
     await transactor.begin()
     await transactor.send("topic", 0, b"late")
@@ -151,7 +151,7 @@ def test_a_reader_waits_in_the_loops_time_which_a_simulation_lets_pass_at_once()
 
 
 async def test_a_silent_member_is_given_up_and_may_come_back(broker: SimulatedBroker, clock: ManualClock) -> None:
-    first, second = [await SimulatedLog(broker).membership("group", "topic") for _ in range(2)]
+    first, second = [await SimulatedLog(broker).join_group("group", "topic") for _ in range(2)]
     assert await first.assigned() == {0}
     assert await second.assigned() == {1}
     clock.pass_by(11)

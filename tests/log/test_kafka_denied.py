@@ -24,15 +24,15 @@ async def test_a_guest_without_rights_is_denied_everything(kafka_broker: KafkaBr
     async with AsyncExitStack() as stack, asyncio.timeout(120):
         topic = await new_topic(await stack.enter_async_context(connect(kafka_broker.url)))
         guest = await guest_of(stack, kafka_broker)
-        transactor = await guest.transactor(f"{topic}.synthesizer")
+        transactor = await guest.transactional_producer(f"{topic}.synthesizer")
         for attempt in (
             guest.settings_of(topic),
-            guest.end_offset(topic, 0),
+            guest.high_watermark(topic, 0),
             guest.reader(topic, 0, Offset(0)),
             guest.append(topic, 0, b"value"),
             guest.create_topic(f"{topic}.other", TopicSettings(1)),
             guest.delete_topic(topic),
-            guest.membership(f"{topic}.gather", topic),
+            guest.join_group(f"{topic}.gather", topic),
             transactor.fence(),
         ):
             with pytest.raises(NotAllowed) as denied:
@@ -47,10 +47,10 @@ async def test_seeing_a_topic_is_not_reading_writing_or_gathering_it(kafka_broke
         topic = await new_topic(await stack.enter_async_context(connect(kafka_broker.url)))
         kafka_broker.allow("--operation", "Describe", "--topic", topic)
         guest = await guest_of(stack, kafka_broker)
-        assert await guest.end_offset(topic, 0) == 0
+        assert await guest.high_watermark(topic, 0) == 0
 
         reader = await guest.reader(topic, 0, Offset(0))
-        member = await guest.membership(f"{topic}.gather", topic)
+        member = await guest.join_group(f"{topic}.gather", topic)
         async with asyncio.timeout(120):
             with pytest.raises(NotAllowed):
                 await guest.append(topic, 0, b"value")

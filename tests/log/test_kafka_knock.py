@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from streamproc.errors import LogUnavailable, NotAllowed
-from streamproc.log.kafka.auth_probe import knock
+from streamproc.log.kafka.auth_probe import probe_broker
 from streamproc.log.kafka.settings import KafkaSettings
 
 TLS = {"STREAMPROC_KAFKA_SECURITY": "SSL"}
@@ -33,7 +33,7 @@ async def server(answer: bytes) -> AsyncIterator[int]:
 
 async def attempt(answer: bytes, environ: dict[str, str]) -> None:
     async with server(answer) as port, asyncio.timeout(20):
-        await knock("127.0.0.1", port, KafkaSettings.parse((f"127.0.0.1:{port}",), environ), timeout=10)
+        await probe_broker("127.0.0.1", port, KafkaSettings.parse((f"127.0.0.1:{port}",), environ), timeout=10)
 
 
 @pytest.mark.parametrize("environ", [{}, TLS])
@@ -44,7 +44,7 @@ async def test_a_connection_that_ends_early_may_be_a_broker_that_is_restarting(e
 
 async def test_a_host_that_is_not_known_is_said_to_be_that() -> None:
     with pytest.raises(LogUnavailable, match="[Nn]ame"):
-        await knock("nohost.invalid", 9092, KafkaSettings.parse(("nohost.invalid:9092",), {}), timeout=10)
+        await probe_broker("nohost.invalid", 9092, KafkaSettings.parse(("nohost.invalid:9092",), {}), timeout=10)
 
 
 async def test_an_answer_in_tls_to_a_plain_client_is_a_denial() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from streamproc.errors import Fenced, LogUnavailable, OutcomeUnknown
 from streamproc.log.connect import connect
-from streamproc.log.port import Log, Offset, Reader, Transactor
+from streamproc.log.port import Log, Offset, Reader, TransactionalProducer
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.log.worlds import new_topic, read_all, values
@@ -46,7 +46,9 @@ async def read_all_after_outage(log: Log, topic: str) -> list[bytes | None]:
                 return await read_all(log, topic)
 
 
-async def in_mid_transaction(stack: AsyncExitStack, url: str, patient: Log) -> tuple[str, Log, Reader, Transactor]:
+async def in_mid_transaction(
+    stack: AsyncExitStack, url: str, patient: Log
+) -> tuple[str, Log, Reader, TransactionalProducer]:
     """A topic, and a connection with little patience that reads it and writes to it; tried until a busy broker keeps up."""
     async with asyncio.timeout(120):
         while True:
@@ -55,7 +57,7 @@ async def in_mid_transaction(stack: AsyncExitStack, url: str, patient: Log) -> t
                 hasty = await stack.enter_async_context(connect(url, timeout=2.0))
                 await hasty.append(topic, 0, b"first")
                 reader = await hasty.reader(topic, 0, Offset(1))
-                transactor = await hasty.transactor(f"{topic}.synthesizer")
+                transactor = await hasty.transactional_producer(f"{topic}.synthesizer")
                 await transactor.fence()
                 await transactor.begin()
                 await transactor.send(topic, 0, b"in")
@@ -75,16 +77,16 @@ async def test_while_a_broker_is_silent_calls_end_in_time_and_say_what_they_know
                 with pytest.raises(OutcomeUnknown):
                     await hasty.append(topic, 0, b"unknown")
                 with pytest.raises(LogUnavailable):
-                    await hasty.end_offset(topic, 0)
+                    await hasty.high_watermark(topic, 0)
                 with pytest.raises(LogUnavailable):
                     await reader.read(timeout=0.1)
                 await transactor.close()
         finally:
             kafka_broker.thaw()
 
-        successor = await log.transactor(f"{topic}.synthesizer")
+        successor = await log.transactional_producer(f"{topic}.synthesizer")
         await successor.fence()
-        assert await log.stable_offset(topic, 0) == await log.end_offset(topic, 0)
+        assert await log.last_stable_offset(topic, 0) == await log.high_watermark(topic, 0)
         await successor.begin()
         await successor.send(topic, 0, b"after")
         await successor.commit()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, PolicyViolated
-from streamproc.log.kafka.admin import Topics
+from streamproc.log.kafka.admin import TopicAdmin
 from streamproc.log.port import TopicSettings
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.protocol.topics import Role
@@ -48,7 +48,7 @@ class OneAnswer:
 
 async def refusal(code: int, message: str | None) -> Exception:
     with pytest.raises((NotAllowed, InvalidInput, LogUnavailable)) as raised:
-        await Topics(OneAnswer(code, message)).create("t", TopicSettings(1))  # type: ignore[arg-type]
+        await TopicAdmin(OneAnswer(code, message)).create("t", TopicSettings(1))  # type: ignore[arg-type]
     return raised.value
 
 

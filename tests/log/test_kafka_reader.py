@@ -9,7 +9,7 @@ from aiokafka.errors import OffsetOutOfRangeError
 
 from streamproc.errors import LogUnavailable
 from streamproc.log.connect import connect
-from streamproc.log.kafka.consumer import KafkaReader
+from streamproc.log.kafka.consumer import PartitionConsumer
 from streamproc.log.port import Offset
 from tests.broker import KafkaBroker
 from tests.log.worlds import new_topic, values
@@ -25,7 +25,7 @@ async def test_an_offset_that_only_one_broker_does_not_have_is_not_lost(
         topic = await new_topic(log)
         await log.append(topic, 0, b"first")
         reader = await log.reader(topic, 0, Offset(0))
-        assert isinstance(reader, KafkaReader)
+        assert isinstance(reader, PartitionConsumer)
 
         async def behind(*_: Any, **__: Any) -> None:
             raise OffsetOutOfRangeError({})

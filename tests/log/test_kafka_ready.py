@@ -13,8 +13,8 @@ from aiokafka.client import AIOKafkaClient
 
 from streamproc.errors import LogUnavailable
 from streamproc.log.kafka import KafkaLog, KafkaSettings
-from streamproc.log.kafka.admin import Questions
-from streamproc.log.kafka.aiokafka_patches import NotReady, wait_for_ready
+from streamproc.log.kafka.admin import AdminConnection
+from streamproc.log.kafka.aiokafka_patches import NoBrokerReady, require_brokers_on_bootstrap
 from tests.broker import KafkaBroker
 
 SERVERS = ("127.0.0.1:1",)
@@ -41,8 +41,8 @@ def not_ready(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 async def test_a_consumer_does_not_start_without_a_broker(not_ready: Callable[[int], None]) -> None:
     not_ready(1)
     consumer = AIOKafkaConsumer(bootstrap_servers=list(SERVERS))
-    wait_for_ready(consumer._client)
-    with pytest.raises(NotReady):
+    require_brokers_on_bootstrap(consumer._client)
+    with pytest.raises(NoBrokerReady):
         await consumer.start()
     with suppress(asyncio.CancelledError):
         await consumer.stop()
@@ -51,10 +51,10 @@ async def test_a_consumer_does_not_start_without_a_broker(not_ready: Callable[[i
 async def test_a_connection_that_finds_no_broker_ready_says_so(
     not_ready: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def let_in(questions: Questions) -> None:
+    async def let_in(questions: AdminConnection) -> None:
         """Somebody answers."""
 
-    monkeypatch.setattr(Questions, "_probe", let_in)
+    monkeypatch.setattr(AdminConnection, "_probe", let_in)
     not_ready(100)
     with pytest.raises(LogUnavailable, match="no broker is ready yet"):
         await KafkaLog(KafkaSettings(SERVERS), timeout=0.2).__aenter__()

@@ -23,7 +23,7 @@ async def append(log: Log, topic: str) -> None:
 
 
 async def fence(log: Log, topic: str) -> None:
-    await (await log.transactor(f"{topic}.synthesizer")).fence()
+    await (await log.transactional_producer(f"{topic}.synthesizer")).fence()
 
 
 async def read(log: Log, topic: str) -> None:

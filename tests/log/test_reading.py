@@ -76,7 +76,7 @@ async def test_an_offset_below_the_start_is_lost(world: World, log: Log) -> None
     await world.trim(topic, 0, 3)
 
     assert await log.start_offset(topic, 0) == 3
-    assert await log.end_offset(topic, 0) == 4
+    assert await log.high_watermark(topic, 0) == 4
     assert await read_all(log, topic) == [b"3"]
     with pytest.raises(OffsetLost) as lost:
         await log.reader(topic, 0, Offset(2))
@@ -112,7 +112,7 @@ async def test_a_topic_created_anew_is_never_read_on(world: World, log: Log, len
     assert len(await read_to(reader, 3)) == 3
     other = await world.connect()
     again = await other.reader(topic, 0, Offset(0))
-    assert again.incarnation == reader.incarnation
+    assert again.topic_id == reader.topic_id
     await again.close()
     await other.delete_topic(topic)
     await other.create_topic(topic, TopicSettings(1))
@@ -124,7 +124,7 @@ async def test_a_topic_created_anew_is_never_read_on(world: World, log: Log, len
     assert reader.position == 3
     await reader.close()
     anew = await log.reader(topic, 0, Offset(0))
-    assert anew.incarnation != reader.incarnation
+    assert anew.topic_id != reader.topic_id
     await anew.close()
 
 

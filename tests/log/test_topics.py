@@ -48,19 +48,19 @@ async def test_asking_for_a_topic_that_does_not_exist_says_so_and_creates_nothin
     there = await new_topic(log)
     topic = f"{there}.absent"
     before = set(await log.topics())
-    transactor = await log.transactor(f"{topic}.synthesizer")
+    transactor = await log.transactional_producer(f"{topic}.synthesizer")
     await transactor.fence()
     await transactor.begin()
 
     for attempt in (
         log.settings_of(topic),
         log.start_offset(topic, 0),
-        log.end_offset(topic, 0),
-        log.stable_offset(topic, 0),
+        log.high_watermark(topic, 0),
+        log.last_stable_offset(topic, 0),
         log.reader(topic, 0, Offset(0)),
         log.append(topic, 0, b"value"),
         log.append_many(topic, 0, [(None, b"value")]),
-        log.membership(f"{topic}.group", topic),
+        log.join_group(f"{topic}.group", topic),
         transactor.send(topic, 0, b"value"),
     ):
         with pytest.raises(NoSuchTopic) as refused:
@@ -74,6 +74,6 @@ async def test_asking_for_a_topic_that_does_not_exist_says_so_and_creates_nothin
 async def test_a_partition_the_topic_does_not_have_is_refused(log: Log) -> None:
     topic = await new_topic(log, partitions=2)
 
-    for attempt in (log.end_offset(topic, 2), log.append(topic, 2, b"value"), log.reader(topic, 2, Offset(0))):
+    for attempt in (log.high_watermark(topic, 2), log.append(topic, 2, b"value"), log.reader(topic, 2, Offset(0))):
         with pytest.raises(NoSuchTopic, match=f"topic {topic} has no partition 2"):
             await attempt

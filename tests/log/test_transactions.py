@@ -8,17 +8,17 @@ import time
 import pytest
 
 from streamproc.errors import Fenced, NoSuchTopic, OutcomeUnknown
-from streamproc.log.port import Log, Offset, Transactor
+from streamproc.log.port import Log, Offset, TransactionalProducer
 from tests.log.worlds import World, new_topic, read_all, read_to, values
 
 
-async def fenced(log: Log, topic: str, *, timeout: float = 60.0) -> Transactor:
-    transactor = await log.transactor(f"{topic}.synthesizer", timeout=timeout)
+async def fenced(log: Log, topic: str, *, timeout: float = 60.0) -> TransactionalProducer:
+    transactor = await log.transactional_producer(f"{topic}.synthesizer", timeout=timeout)
     await transactor.fence()
     return transactor
 
 
-async def begun(log: Log, topic: str, *records: bytes, timeout: float = 60.0) -> Transactor:
+async def begun(log: Log, topic: str, *records: bytes, timeout: float = 60.0) -> TransactionalProducer:
     """A transactor with an open transaction of these records."""
     transactor = await fenced(log, topic, timeout=timeout)
     await transactor.begin()
@@ -36,13 +36,13 @@ async def test_an_open_transaction_is_hidden_until_it_commits(log: Log) -> None:
 
     assert values(await read_to(reader, 1)) == [b"before"]
     assert list(await reader.read(timeout=0.2)) == []
-    assert await log.stable_offset(topic, 0) == 1
-    assert await log.end_offset(topic, 0) == 3
+    assert await log.last_stable_offset(topic, 0) == 1
+    assert await log.high_watermark(topic, 0) == 3
     assert await read_all(log, topic, committed=False) == [b"before", b"in", b"after"]
 
     await transactor.commit()
-    end = await log.end_offset(topic, 0)
-    assert await log.stable_offset(topic, 0) == end
+    end = await log.high_watermark(topic, 0)
+    assert await log.last_stable_offset(topic, 0) == end
     assert values(await read_to(reader, end)) == [b"in", b"after"]
     await transactor.close()
     await reader.close()
@@ -112,12 +112,12 @@ async def test_an_aborted_transaction_is_passed_over(log: Log) -> None:
     topic = await new_topic(log)
     transactor = await begun(log, topic, b"1", b"2")
     await transactor.abort()
-    end = await log.end_offset(topic, 0)
+    end = await log.high_watermark(topic, 0)
 
     reader = await log.reader(topic, 0, Offset(0))
     assert await read_to(reader, end) == []
     assert end >= 2
-    assert await log.stable_offset(topic, 0) == end
+    assert await log.last_stable_offset(topic, 0) == end
     assert await read_all(log, topic, committed=False) == [b"1", b"2"]
     await reader.close()
     await transactor.close()
@@ -152,7 +152,7 @@ async def test_fencing_aborts_what_the_older_one_left_open(world: World, log: Lo
     old = await begun(log, topic, b"zombie")
     new = await fenced(await world.connect(), topic)
 
-    assert await log.stable_offset(topic, 0) == await log.end_offset(topic, 0)
+    assert await log.last_stable_offset(topic, 0) == await log.high_watermark(topic, 0)
     assert await read_all(log, topic) == []
     with pytest.raises(Fenced):
         await old.commit()
@@ -178,7 +178,7 @@ async def test_a_fenced_transactor_that_was_idle_can_append_nothing(world: World
         await old.send(topic, 0, b"zombie")
         await old.commit()
     assert await read_all(log, topic) == [b"first"]
-    assert await log.stable_offset(topic, 0) == await log.end_offset(topic, 0)
+    assert await log.last_stable_offset(topic, 0) == await log.high_watermark(topic, 0)
     await old.close()
     await new.close()
 
@@ -200,7 +200,7 @@ async def test_a_transaction_open_for_too_long_is_aborted(log: Log) -> None:
     transactor = await begun(log, topic, b"late", timeout=8.0)
 
     async with asyncio.timeout(120):
-        while await log.stable_offset(topic, 0) < await log.end_offset(topic, 0):
+        while await log.last_stable_offset(topic, 0) < await log.high_watermark(topic, 0):
             await asyncio.sleep(0.1)
 
     with pytest.raises(Fenced):
@@ -213,7 +213,7 @@ async def test_a_crashed_owner_leaves_its_transaction_open_for_the_next(world: W
     topic = await new_topic(log)
     crashed = await begun(log, topic, b"torn")
     await crashed.close()
-    assert await log.stable_offset(topic, 0) == 0
+    assert await log.last_stable_offset(topic, 0) == 0
 
     successor = await begun(await world.connect(), topic, b"whole")
     await successor.commit()
@@ -236,7 +236,7 @@ async def test_a_transaction_that_lacks_a_record_cannot_be_committed(log: Log) -
 
 async def test_calls_out_of_order_are_mistakes(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await log.transactor(f"{topic}.synthesizer")
+    transactor = await log.transactional_producer(f"{topic}.synthesizer")
     with pytest.raises(RuntimeError, match="begin of a transactor that is new, expected one that is fenced"):
         await transactor.begin()
     await transactor.fence()

@@ -91,7 +91,7 @@ async def read_to(reader: Reader, position: int) -> list[Record]:
 async def read_all(log: Log, topic: str, partition: int = 0, *, committed: bool = True) -> list[bytes | None]:
     """Every value a new reader sees, up to where such a reader can go now."""
     start = await log.start_offset(topic, partition)
-    end = await (log.stable_offset if committed else log.end_offset)(topic, partition)
+    end = await (log.last_stable_offset if committed else log.high_watermark)(topic, partition)
     reader = await log.reader(topic, partition, start, committed=committed)
     try:
         return values(await read_to(reader, end))

@@ -87,7 +87,7 @@ FAULTS = (
         "noise is a rounded float",
         "ports/entropy.py",
         "return self._process.gaussian(exact, sigma)",
-        "return exact + np.rint(self.choices().normal(0, sigma, exact.shape)).astype(np.int64)",
+        "return exact + np.rint(self.rng().normal(0, sigma, exact.shape)).astype(np.int64)",
         ("privacy/test_noise.py",),
     ),
     Fault(

@@ -16,7 +16,7 @@ from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure
 from streamproc.releases.contract import WindowContract, contract_to_dict, stated_contracts
 from streamproc.releases.synthesis import Synthesis
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
 
@@ -36,7 +36,7 @@ def released(release: Release, alphabet: tuple[str, ...], horizon: int, periods:
     )
     made = stated_contracts(study, n, insecure=True)
     symbols = np.random.default_rng(seed).integers(0, len(alphabet), (n, horizon)).astype(np.uint8)
-    cohort, synthesis, panel = Cohort.of(study, n), Synthesis.start(made), Panel(made[release.name])
+    cohort, synthesis, panel = TallyState.of(study, n), Synthesis.start(made), Panel(made[release.name])
     for period in range(periods):
         cohort, tally = cohort.fold(symbols[:, period])
         synthesis, steps = synthesis.step(tally, SeededEntropy(seed))

@@ -10,9 +10,9 @@ import pytest
 from streamproc.panel import AtLeast, Panel, exactly
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import WindowContract, contracts
+from streamproc.releases.contract import WindowContract, make_contracts
 from streamproc.releases.synthesis import Synthesis
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 from streamproc.testing import SilentEntropy
@@ -25,11 +25,11 @@ N = 60
 def released(release: Release, entropy: Entropy, *, rho: float = 0.05, padded: bool = True) -> tuple[Panel, list[int]]:
     """A panel of random histories, and how many counts its synthesis clamped in each period."""
     study = small_study(release, horizon=T, alphabet=("0", "1"), rho=rho)
-    made = contracts(study, N, entropy)
+    made = make_contracts(study, N, entropy)
     contract = made[release.name]
     if isinstance(contract, WindowContract) and not padded:
         contract = replace(contract, n_pad=0)
-    cohort, synthesis, panel = Cohort.of(study, N), Synthesis.start({release.name: contract}), Panel(contract)
+    cohort, synthesis, panel = TallyState.of(study, N), Synthesis.start({release.name: contract}), Panel(contract)
     symbols = np.random.default_rng(2).integers(0, 2, (N, T)).astype(np.uint8)
     clamped = []
     for period in range(T):

@@ -14,7 +14,7 @@ from streamproc.releases.contract import stated_contracts
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.replay import replay_study, tallies_of
-from streamproc.replay.people import MISSING, Histories
+from streamproc.replay.people import MISSING, People
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
@@ -51,7 +51,7 @@ def test_a_replay_gathers_steps_panels_and_spending(study: Study, data: st.DataO
         assert all(a is b for a, b in zip(done.panels[name].columns, columns, strict=True))
         spent = [float(rho) for rho in done.spent[name]]
         assert spent == sorted(spent)
-        assert spent[-1] == done.synthesis.odometers[name].spent == pytest.approx(contract.rho, rel=1e-12)
+        assert spent[-1] == done.synthesis.accountants[name].spent == pytest.approx(contract.rho, rel=1e-12)
 
 
 def test_a_seed_repeats_a_study_and_another_does_not() -> None:
@@ -70,5 +70,5 @@ def test_what_one_person_reports_changes_what_is_filled_in_for_nobody_else(data:
     person = data.draw(st.integers(0, len(rows) - 1))
     others = [place for place in range(len(rows)) if place != person]
     changed = [data.draw(row) if place == person else reports for place, reports in enumerate(rows)]
-    before, after = (Histories(None, np.array(each, dtype=np.int8)).filled(study) for each in (rows, changed))
+    before, after = (People(None, np.array(each, dtype=np.int8)).filled(study) for each in (rows, changed))
     assert (before[others] == after[others]).all()

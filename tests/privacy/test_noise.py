@@ -114,7 +114,7 @@ def test_real_noise_is_never_the_same_twice() -> None:
     one, same_step = source.draw("r", Period(1)), source.draw("r", Period(1))
     drawn = [draw.gaussian(zeros(50), 100.0).tolist() for draw in (one, one, same_step)]
     assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
-    chosen = [draw.choices().integers(0, 2**62, 4).tolist() for draw in (one, one, same_step)]
+    chosen = [draw.rng().integers(0, 2**62, 4).tolist() for draw in (one, one, same_step)]
     assert chosen[0] != chosen[1] != chosen[2] != chosen[0]
 
 
@@ -122,7 +122,7 @@ def test_a_seed_repeats_the_noise_and_the_choices_of_a_step() -> None:
     for source in (SeededEntropy, SilentEntropy):
         first, again = source(5).draw("r", Period(3)), source(5).draw("r", Period(3))
         assert first.gaussian(zeros(50), 100.0).tolist() == again.gaussian(zeros(50), 100.0).tolist()
-        assert first.choices().permutation(50).tolist() == again.choices().permutation(50).tolist()
+        assert first.rng().permutation(50).tolist() == again.rng().permutation(50).tolist()
 
 
 @pytest.mark.parametrize(
@@ -131,19 +131,19 @@ def test_a_seed_repeats_the_noise_and_the_choices_of_a_step() -> None:
 def test_another_seed_release_or_period_has_other_noise_and_choices(seed: int, release: str, period: int) -> None:
     one, other = SeededEntropy(5).draw("r", Period(3)), SeededEntropy(seed).draw(release, Period(period))
     assert one.gaussian(zeros(50), 100.0).tolist() != other.gaussian(zeros(50), 100.0).tolist()
-    assert one.choices().permutation(50).tolist() != other.choices().permutation(50).tolist()
+    assert one.rng().permutation(50).tolist() != other.rng().permutation(50).tolist()
 
 
 def test_choices_do_not_depend_on_how_much_noise_was_drawn() -> None:
     quiet, noisy = SeededEntropy(5).draw("r", Period(3)), SeededEntropy(5).draw("r", Period(3))
     noisy.gaussian(zeros(1000), 9.0)
-    assert quiet.choices().permutation(50).tolist() == noisy.choices().permutation(50).tolist()
+    assert quiet.rng().permutation(50).tolist() == noisy.rng().permutation(50).tolist()
 
 
 def test_a_step_goes_on_drawing_where_it_stopped() -> None:
     draw = SeededEntropy(5).draw("r", Period(3))
     assert draw.gaussian(zeros(50), 100.0).tolist() != draw.gaussian(zeros(50), 100.0).tolist()
-    assert draw.choices().permutation(50).tolist() != draw.choices().permutation(50).tolist()
+    assert draw.rng().permutation(50).tolist() != draw.rng().permutation(50).tolist()
 
 
 def test_silence_adds_nothing_and_hands_out_a_copy() -> None:

@@ -20,7 +20,7 @@ from streamproc.errors import NoiseUnavailable
 from streamproc.privacy.types import Period
 from streamproc.storage import noise_client as noise
 from streamproc.storage import noise_server as noise_process
-from streamproc.storage.entropy import SystemEntropy, one_process
+from streamproc.storage.entropy import SystemEntropy, shared_process_entropy
 from streamproc.storage.noise_client import NoiseProcess
 from tests.privacy.copied_process import can_clone
 
@@ -179,7 +179,7 @@ def test_a_draw_keeps_its_process_and_another_draw_has_another(monkeypatch: pyte
     assert len(started) == 1
     other.gaussian(zeros, 2.0)
     assert len(started) == 2
-    with one_process() as shared:
+    with shared_process_entropy() as shared:
         for release in ("r", "s"):
             shared.draw(release, Period(1)).gaussian(zeros, 2.0)
     assert len(started) == 3

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamproc.errors import BudgetExceeded, Refused
-from streamproc.privacy.accountant import Mechanism, Odometer, split_budget, total_spent
+from streamproc.privacy.accountant import Mechanism, PrivacyAccountant, split_budget, total_spent
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
@@ -26,7 +26,7 @@ rhos = st.floats(-6, 1).map(lambda power: 10.0**power) | st.sampled_from([1e-6, 
 
 def driven(mechanism: Mechanism, rho: float, horizon: int) -> list[float]:
     """What the odometer shows before period 1 and after each period."""
-    odometer = Odometer("r", Rho(rho), mechanism)
+    odometer = PrivacyAccountant("r", Rho(rho), mechanism)
     shown: list[float] = [odometer.spent]
     for _ in range(horizon):
         odometer = odometer.next()
@@ -74,7 +74,7 @@ def test_other_counters_too_spend_a_long_budget_and_no_more(name: CounterName) -
     mechanism = CumulativeMechanism.calibrated(
         horizon=130, counter_name=name, allocation="cubic", adjacency=Adjacency.REPLACE_ONE, rho=0.3
     )
-    assert 0.3 - 1e-12 <= Odometer("r", Rho(0.3), mechanism, Period(130)).spent <= 0.3
+    assert 0.3 - 1e-12 <= PrivacyAccountant("r", Rho(0.3), mechanism, Period(130)).spent <= 0.3
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_rounding_over_the_longest_horizons_keeps_to_the_budget(horizon: int, ad
 
 def test_the_step_that_would_pass_the_budget_is_refused_before_it_is_taken() -> None:
     mechanism = WindowMechanism.calibrated(q=2, k=3, horizon=12, measure="contrast", adjacency=Adjacency.ZERO_OUT, rho=0.01)
-    odometer = Odometer("quarterly", Rho(0.01), replace(mechanism, adjacency=Adjacency.REPLACE_ONE))
+    odometer = PrivacyAccountant("quarterly", Rho(0.01), replace(mechanism, adjacency=Adjacency.REPLACE_ONE))
     with pytest.raises(BudgetExceeded) as refused:
         for _ in range(12):
             odometer = odometer.next()
@@ -113,7 +113,7 @@ def test_noise_for_a_larger_budget_does_not_reach_the_horizon(adjacency: Adjacen
 
 def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study() -> None:
     mechanism = WindowMechanism.calibrated(q=2, k=2, horizon=5, measure="contrast", adjacency=Adjacency.REPLACE_ONE, rho=0.1)
-    odometer = Odometer("r", Rho(0.1), mechanism)
+    odometer = PrivacyAccountant("r", Rho(0.1), mechanism)
     for _ in range(3):
         odometer = odometer.next()
     before, odometer = odometer.spent, replace(odometer, redrawn=(Period(3),))
@@ -125,7 +125,7 @@ def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study
 
 def test_a_redraw_does_not_excuse_a_mechanism_that_was_too_dear_from_the_start() -> None:
     mechanism = WindowMechanism.calibrated(q=2, k=1, horizon=3, measure="histogram", adjacency=Adjacency.ZERO_OUT, rho=0.2)
-    odometer = Odometer("r", Rho(0.1), mechanism, Period(1), (Period(1),))
+    odometer = PrivacyAccountant("r", Rho(0.1), mechanism, Period(1), (Period(1),))
     with pytest.raises(BudgetExceeded) as refused:
         odometer.next()
     assert refused.value.spent == float_up(mechanism.cost(Period(2)))
@@ -133,14 +133,14 @@ def test_a_redraw_does_not_excuse_a_mechanism_that_was_too_dear_from_the_start()
 
 def test_a_horizon_is_not_passed() -> None:
     mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
-    odometer = Odometer("r", Rho(100.0), mechanism, Period(2))
+    odometer = PrivacyAccountant("r", Rho(100.0), mechanism, Period(2))
     with pytest.raises(ValueError, match=r"outside 0\.\.2"):
         odometer.next()
 
 
 def test_an_odometer_stays_where_it_is_when_the_next_one_is_made() -> None:
     mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
-    odometer = Odometer("r", Rho(100.0), mechanism)
+    odometer = PrivacyAccountant("r", Rho(100.0), mechanism)
     assert odometer.next().period == 1
     assert (odometer.period, odometer.spent) == (0, 0.0)
 

@@ -10,8 +10,8 @@ import pytest
 from streamproc.panel import AtLeast, exactly
 from streamproc.privacy.noise import Entropy
 from streamproc.releases.contract import stated_contracts
-from streamproc.replay import Replayed, replay_study, tallies_of
-from streamproc.replay.evaluation import Answers, Examine, Questions, Score, answers_of, questions_of, rows_of, score_of
+from streamproc.replay import ReplayResult, replay_study, tallies_of
+from streamproc.replay.evaluation import Answers, Evaluator, Questions, Score, answers_of, questions_of, rows_of, score_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study, parse_study
 from streamproc.testing import SilentEntropy
@@ -39,7 +39,7 @@ event = ["c"]
 """
 
 
-def replayed_with(text: str, entropy: Entropy) -> tuple[Replayed, dict[str, Questions]]:
+def replayed_with(text: str, entropy: Entropy) -> tuple[ReplayResult, dict[str, Questions]]:
     study: Study = parse_study(text)
     symbols = np.random.default_rng(1).integers(0, study.q, (PEOPLE, study.horizon)).astype(np.uint8)
     tallies = tallies_of(study, symbols)
@@ -110,7 +110,7 @@ def test_scores_add_up_over_runs() -> None:
 
 def test_only_run_0_travels_whole() -> None:
     replayed, questions = replayed_with(STUDY, SeededEntropy(3))
-    examine = Examine(questions)
+    examine = Evaluator(questions)
     assert examine(0, replayed).replayed is replayed
     later = examine(1, replayed)
     assert later.replayed is None

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamproc.cli import main as app
-from streamproc.gatherer.logic import Gathering
+from streamproc.gatherer.logic import GathererLogic
 from streamproc.log.port import Record
 
 
-def ingest(self: Gathering, records: Sequence[Record]) -> None:
+def ingest(self: GathererLogic, records: Sequence[Record]) -> None:
     quoted = repr(records[0].key)
     try:
         raise KeyError(quoted)
@@ -22,7 +22,7 @@ def ingest(self: Gathering, records: Sequence[Record]) -> None:
 
 
 def main() -> None:
-    Gathering.ingest = ingest  # type: ignore[method-assign]
+    GathererLogic.ingest = ingest  # type: ignore[method-assign]
     app.main()
 
 

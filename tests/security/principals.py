@@ -123,7 +123,7 @@ class Secured:
         async def work() -> list[bytes | None]:
             async with self.connect(principal) as log:
                 reader = await log.reader(topic, 0, await log.start_offset(topic, 0))
-                found, end = [], await log.stable_offset(topic, 0)
+                found, end = [], await log.last_stable_offset(topic, 0)
                 while reader.position < end:
                     found += [record.value for record in await reader.read()]
                 return found
@@ -136,7 +136,7 @@ class Secured:
 
         async def work() -> None:
             async with connect(self.broker.url, environ={}) as log:
-                await (await log.transactor(self.topics.transactional_id)).fence()
+                await (await log.transactional_producer(self.topics.transactional_id)).fence()
                 for topic in await log.topics():
                     if topic.startswith(f"{self.place.recipe.name}."):
                         await log.delete_topic(topic)

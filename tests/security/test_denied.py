@@ -121,7 +121,7 @@ def test_each_reads_and_writes_its_own_topics_and_no_other(filled: Secured, prin
 def test_only_gatherers_are_given_partitions(filled: Secured) -> None:
     async def attempt(principal: str) -> None:
         async with filled.connect(principal) as log:
-            membership = await log.membership("guarded.gather", "guarded.reports")
+            membership = await log.join_group("guarded.gather", "guarded.reports")
             await membership.assigned(timeout=25)
 
     for principal in PRINCIPALS:
@@ -132,14 +132,14 @@ def test_nobody_else_can_fence_the_synthesizer(filled: Secured) -> None:
     async def attempts() -> None:
         async with AsyncExitStack() as stack:
             mine = await stack.enter_async_context(filled.connect(SYNTHESIZER))
-            transactor = await mine.transactor(filled.topics.transactional_id)
+            transactor = await mine.transactional_producer(filled.topics.transactional_id)
             await transactor.fence()
             await transactor.begin()
             await transactor.send(filled.topics.ledger, 0, b"under way")
             for principal in PRINCIPALS:
                 if principal != SYNTHESIZER:
                     theirs = await stack.enter_async_context(filled.connect(principal))
-                    other = await theirs.transactor(filled.topics.transactional_id)
+                    other = await theirs.transactional_producer(filled.topics.transactional_id)
                     assert not await allowed(other.fence())
             await transactor.commit()
 

@@ -152,7 +152,7 @@ def test_a_partition_that_pauses_until_the_next_cut_has_caught_up(tmp_path: Path
 def test_an_open_transaction_of_a_reporter_does_not_keep_a_gatherer_from_being_ready(tmp_path: Path) -> None:
     async def story() -> None:
         world, synthesizer = await reported()
-        transactor = await world.log.transactor("a reporter", timeout=3600.0)
+        transactor = await world.log.transactional_producer("a reporter", timeout=3600.0)
         await transactor.fence()
         await transactor.begin()
         await transactor.send(world.topics.reports, 0, b"not committed")

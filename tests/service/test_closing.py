@@ -19,7 +19,7 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
 from streamproc.replay import tallies_of
-from streamproc.service.close import Closing, close_by_word, closed_so_far, until_released
+from streamproc.service.close import CloseOutcome, close_period_now, last_closed_period, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.service.release_stages import Awaited, Stage
 from streamproc.study import Schedule
@@ -59,10 +59,10 @@ def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
         before = world.snapshot()
         with pytest.raises(Refused, match="without people; send first"):
-            await close_by_word(steward, Period(1))
+            await close_period_now(steward, Period(1))
         assert world.snapshot() == before
         await report(world)
-        assert await close_by_word(steward, Period(1)) is Closing.REPORTED
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
 
     in_a_study(story)
 
@@ -70,13 +70,13 @@ def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
 def test_a_period_is_closed_once_and_in_its_turn() -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
         await report(world)
-        assert await close_by_word(steward, Period(1)) is Closing.REPORTED
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
         before = world.snapshot()
-        assert await close_by_word(steward, Period(1)) is Closing.ALREADY
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.ALREADY
         with pytest.raises(InvalidInput, match="^period 3: period 2 must be closed first"):
-            await close_by_word(steward, Period(3))
+            await close_period_now(steward, Period(3))
         assert world.snapshot() == before
-        assert await closed_so_far(steward, world.log) == 1
+        assert await last_closed_period(steward, world.log) == 1
 
     in_a_study(story)
 
@@ -86,10 +86,10 @@ def test_who_closes_a_later_period_is_told_whether_anything_came_to_any_partitio
     async def story(world: StudyWorld, steward: Steward) -> None:
         await report(world, period=1)
         await report(world, period=2)  # sent ahead: it belongs to period 2, but came before
-        assert await close_by_word(steward, Period(1)) is Closing.REPORTED
-        assert await close_by_word(steward, Period(2)) is Closing.SILENT
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
+        assert await close_period_now(steward, Period(2)) is CloseOutcome.SILENT
         await world.log.append(Topics(STUDY.name).reports, partition, b"whatever it is")
-        assert await close_by_word(steward, Period(3)) is Closing.REPORTED
+        assert await close_period_now(steward, Period(3)) is CloseOutcome.REPORTED
 
     in_a_study(story)
 
@@ -103,8 +103,8 @@ class ControlDenied(Faults):
 def test_who_may_not_read_the_cuts_takes_every_period_for_open() -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
         await report(world)
-        await close_by_word(steward, Period(1))
-        assert await closed_so_far(steward, world.connection("reporter", ControlDenied())) == 0
+        await close_period_now(steward, Period(1))
+        assert await last_closed_period(steward, world.connection("reporter", ControlDenied())) == 0
 
     in_a_study(story)
 

@@ -17,7 +17,7 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather
 from streamproc.storage.clock import Clock
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.faults import Slow
@@ -42,7 +42,7 @@ def test_a_refusal_is_not_hidden_by_a_group_that_cannot_be_left(tmp_path: Path) 
     async def story() -> None:
         world, away = (await two_periods()).world, AwayAtTheEnd()
         deployment = deployment_in(tmp_path, world.clock)
-        deployment.disk().write("gather-0.state", b"no checkpoint")
+        deployment.state_folder().write("gather-0.state", b"no checkpoint")
         with pytest.RaisesGroup(Refused, flatten_subgroups=True):
             await gather(deployment, world.connection("gatherer", away), ProcessMonitor(deployment))
         assert away.left == ["gatherer"]
@@ -65,10 +65,10 @@ def test_a_study_that_is_over_ends_well_though_the_group_cannot_be_left(tmp_path
 class KeptDisks(Deployment):
     """Remembers what its roles write through."""
 
-    disks: list[FolderDisk] = field(default_factory=list)
+    disks: list[LocalStateFolder] = field(default_factory=list)
 
-    def disk(self) -> FolderDisk:
-        self.disks.append(super().disk())
+    def disk(self) -> LocalStateFolder:
+        self.disks.append(super().state_folder())
         return self.disks[-1]
 
 
@@ -79,7 +79,7 @@ def test_a_thread_that_outlives_its_gatherer_brings_nothing_back(tmp_path: Path)
         gathering = gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment))
         await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
         (disk,) = deployment.disks
-        with deployment.idle_disk() as purged:
+        with deployment.idle_state_folder() as purged:
             purged.clear()
         with pytest.raises(Refused):
             disk.write("gather-0.state", b"the last checkpoint")
@@ -98,11 +98,11 @@ def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> N
         ]
         for task in gathering:
             await asyncio.sleep(5.0)
-            with pytest.raises(Refused, match="a gatherer is still using it"), deployment.idle_disk():
+            with pytest.raises(Refused, match="a gatherer is still using it"), deployment.idle_state_folder():
                 pass
             task.cancel()
         await asyncio.wait(gathering)
-        with deployment.idle_disk():
+        with deployment.idle_state_folder():
             pass
 
     in_virtual_time(story())

@@ -24,11 +24,11 @@ from streamproc.protocol.rejects import Reason
 from streamproc.releases.replace_one import replace_one_costs
 from streamproc.releases.synthesis import Synthesis
 from streamproc.service.deployment import Deployment
-from streamproc.service.monitor import BACK, LEDGER, ProcessMonitor, gathering_of
+from streamproc.service.monitor import BROKER_BACK, LEDGER, ProcessMonitor, partition_part
 from streamproc.service.workers import gather, synthesize
 from streamproc.storage.clock import SystemClock
 from streamproc.study import CumulativeRelease, Schedule
-from streamproc.synthesizer.checkpoint import read_stored
+from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing.simulated import Faults, SimulatedLog
 from streamproc.testing.simulated.parts import SimulatedReader
 from tests.actor.runs import HISTORIES, STUDY, begun, fed, two_periods
@@ -70,7 +70,7 @@ class Witness(ProcessMonitor):
         super().__init__(deployment)
 
     def recorded(self, ledger: VerifiedLedger | None) -> None:
-        super().recorded(ledger)
+        super().show_ledger(ledger)
         labels = {"study": STUDY.name}
         public = self.public.registry.get_sample_value("streamproc_periods_released", labels)
         operator = self.operator.registry.get_sample_value("streamproc_released_period", labels)
@@ -116,11 +116,11 @@ def test_how_long_a_gatherer_needs_is_not_told_to_everybody(tmp_path: Path) -> N
         return health.ready, health.publicly_ready
 
     assert ready() == (False, False)
-    health.followed()
+    health.mark_ledger_read()
     assert ready() == (True, True)
-    health.trouble("no answer", gathering_of(0))
+    health.mark_degraded("no answer", partition_part(0))
     assert ready() == (False, True)
-    health.trouble("no answer", LEDGER)
+    health.mark_degraded("no answer", LEDGER)
     assert ready() == (False, False)
 
 
@@ -157,13 +157,13 @@ def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path
         deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger)
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), ProcessMonitor(deployment)))
         await asyncio.sleep(60.0)
-        assert BACK not in said
+        assert BROKER_BACK not in said
         for _ in range(2):
             for away in (True, False):
                 fault.away = away
                 await asyncio.sleep(60.0)
         await _end(gathering)
-        assert said.count(BACK) == 2
+        assert said.count(BROKER_BACK) == 2
 
     in_virtual_time(story())
 
@@ -175,7 +175,7 @@ def test_an_outage_that_a_part_does_not_outlive_is_not_said_to_be_over(tmp_path:
         gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), ProcessMonitor(deployment)))
         await asyncio.sleep(60.0)
         await _end(gathering)
-        assert BACK not in said
+        assert BROKER_BACK not in said
 
     in_virtual_time(story())
 
@@ -352,7 +352,7 @@ def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
     clock = iter([0.0, 1.0, 5.0, 3605.0, 3607.0])  # made, all tallied, drawn, due, released
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     health, past = ProcessMonitor(deployment_in(tmp_path, SystemClock())), in_virtual_time(two_periods())
-    kept = read_stored(past.disk, past.world.fingerprint)
+    kept = read_checkpoint(past.disk, past.world.fingerprint)
     assert kept is not None
     with caplog.at_level(logging.INFO, logger="streamproc"):
         health.watermark(Period(2))
@@ -406,6 +406,6 @@ def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_stu
 
 async def _kept_after_two_periods() -> Synthesis:
     past = await two_periods()
-    kept = read_stored(past.disk, past.world.fingerprint)
+    kept = read_checkpoint(past.disk, past.world.fingerprint)
     assert kept is not None
     return kept.synthesis

@@ -104,7 +104,7 @@ def test_a_state_folder_tells_that_the_study_has_begun_somewhere_else(tmp_path: 
     async def story() -> None:
         world = StudyWorld(STUDY)
         deployment = deployment_in(tmp_path, world.clock)
-        deployment.disk().write("synthesizer.state", b"of the lost study")
+        deployment.state_folder().write("synthesizer.state", b"of the lost study")
         with pytest.raises(Refused, match="or use the broker on which the study began"):
             await role(deployment, world.connection("role"))
         assert not await world.log.topics()

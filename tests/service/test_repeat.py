@@ -13,7 +13,7 @@ import pytest
 
 from streamproc.errors import BudgetExceeded, InvalidInput, StreamprocError, StudyError
 from streamproc.releases.contract import stated_contracts
-from streamproc.replay import Replayed, replay_study, tallies_of
+from streamproc.replay import ReplayResult, replay_study, tallies_of
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
@@ -24,17 +24,17 @@ TALLIES = tallies_of(STUDY, np.array([[0, 1, 1], [1, 0, 1]], dtype=np.uint8))
 CONTRACTS = stated_contracts(STUDY, 2, insecure=True)
 
 
-def counts(run: int, replayed: Replayed) -> tuple[int, int, list[int]]:
+def counts(run: int, replayed: ReplayResult) -> tuple[int, int, list[int]]:
     return run, os.getpid(), replayed.steps[-1]["pairs"].bins.tolist()
 
 
-def fails_in_run_3(run: int, replayed: Replayed) -> int:
+def fails_in_run_3(run: int, replayed: ReplayResult) -> int:
     if run == 3:
         raise BudgetExceeded("pairs", 2, 0.2, 0.1)
     return run
 
 
-def dies_in_run_3(run: int, replayed: Replayed) -> int:
+def dies_in_run_3(run: int, replayed: ReplayResult) -> int:
     if run == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return run

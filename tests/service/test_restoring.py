@@ -17,8 +17,8 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.purge import purge_study
 from streamproc.service.restore import restore_state
 from streamproc.storage.filesystem import LocalFileSystem
-from streamproc.storage.state_folder import FolderDisk
-from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE
+from streamproc.storage.state_folder import LocalStateFolder
+from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing.simulated import Faults
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.world.study_world import StudyWorld
@@ -45,7 +45,7 @@ class Meanwhile(Faults):
     happens: Callable[[], Awaitable[object]] | None
 
     async def before(self, connection: str, call: str, topic: str | None) -> None:
-        happens = self.happens if (call, topic) == ("stable_offset", self.world.topics.tallies) else None
+        happens = self.happens if (call, topic) == ("last_stable_offset", self.world.topics.tallies) else None
         if happens is not None:
             self.happens = None
             await happens()
@@ -64,14 +64,14 @@ class Restoring(Deployment):
     def connect(self) -> Log:
         return self.world.connection("restore", Meanwhile(self.world, self.meanwhile))
 
-    def disk(self) -> FolderDisk:
-        return FolderDisk(self.state, FullFor(self.full_for))
+    def disk(self) -> LocalStateFolder:
+        return LocalStateFolder(self.state, FullFor(self.full_for))
 
     @contextmanager
-    def locked_disk(self) -> Iterator[FolderDisk]:
+    def locked_disk(self) -> Iterator[LocalStateFolder]:
         if self.before_lock is not None:
             self.before_lock()
-        with super().locked_disk() as disk:
+        with super().locked_state_folder() as disk:
             yield disk
 
 
@@ -79,7 +79,7 @@ def restoring(world: StudyWorld, state: Path) -> Restoring:
     return Restoring(STUDY, STUDY.broker, state.parent, state, None, world=world)
 
 
-@pytest.mark.parametrize("file", [STATE_FILE, SETTLED_FILE])
+@pytest.mark.parametrize("file", [STATE_FILE, PUBLISHED_MARK_FILE])
 def test_a_restore_that_runs_out_of_room_can_be_tried_again(tmp_path: Path, file: str) -> None:
     async def story() -> None:
         world = (await two_periods()).world
@@ -88,12 +88,12 @@ def test_a_restore_that_runs_out_of_room_can_be_tried_again(tmp_path: Path, file
         with pytest.raises(Refused, match=f"{file}: cannot be written: No space left"):
             await restore_state(replace(roomy, full_for=file), accept_cost=False)
         with pytest.raises(Refused, match="the state folder holds nothing"):
-            await world.synthesizer(disk=FolderDisk(tmp_path / "state")).run()
+            await world.synthesizer(disk=LocalStateFolder(tmp_path / "state")).run()
 
         assert await restore_state(roomy, accept_cost=False) == 2
         with pytest.raises(Refused, match="holds a state already"):
             await restore_state(roomy, accept_cost=False)
-        await world.synthesizer(disk=FolderDisk(tmp_path / "state")).run()
+        await world.synthesizer(disk=LocalStateFolder(tmp_path / "state")).run()
         assert world.ledger().period == 3
         assert all(len(versions) == 1 for versions in world.visible_draws().values())
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from streamproc.service.load_control import Turnstile
+from streamproc.service.load_control import ConcurrencyLimiter
 from streamproc.service.response_streaming import Pace, pieces_of, stream_response
 from tests.world.virtual_time import in_virtual_time
 
@@ -42,10 +42,12 @@ class SlowClient:
     def abort(self) -> None:
         self.dropped_at = asyncio.get_running_loop().time()
 
-    async def fetch(self, turnstile: Turnstile, pace: Pace | None = None) -> None:
+    async def fetch(self, turnstile: ConcurrencyLimiter, pace: Pace | None = None) -> None:
         async with turnstile.enter():
             client = cast(Any, self)
-            await stream_response(cast(web.Request, client), client, pieces_of([BODY]), turnstile.is_crowded, pace or Pace())
+            await stream_response(
+                cast(web.Request, client), client, pieces_of([BODY]), turnstile.has_waiters, pace or Pace()
+            )
 
 
 @pytest.mark.parametrize(("count", "rate"), [(4, 100_000), (6, 100_000), (20, 40_000)])
@@ -53,7 +55,7 @@ def test_slow_clients_are_all_served_though_others_wait(count: int, rate: int) -
     clients = [SlowClient(rate) for _ in range(count)]
 
     async def ask_together() -> None:
-        turnstile = Turnstile(4, 64)
+        turnstile = ConcurrencyLimiter(4, 64)
         await asyncio.gather(*(client.fetch(turnstile) for client in clients))
 
     in_virtual_time(ask_together())
@@ -64,7 +66,7 @@ def test_the_time_before_others_waited_does_not_count_against_a_client() -> None
     slow, next_one = SlowClient(40_000, buffer=0), SlowClient(1_000_000)
 
     async def ask() -> None:
-        turnstile = Turnstile(1, 64)
+        turnstile = ConcurrencyLimiter(1, 64)
         first = asyncio.create_task(slow.fetch(turnstile))
         await asyncio.sleep(9)
         await next_one.fetch(turnstile)
@@ -78,7 +80,7 @@ def test_a_client_that_reads_nothing_is_dropped_seconds_after_others_begin_to_wa
     silent, next_one = SlowClient(0), SlowClient(1_000_000)
 
     async def ask() -> None:
-        turnstile = Turnstile(1, 64)
+        turnstile = ConcurrencyLimiter(1, 64)
         first = asyncio.create_task(silent.fetch(turnstile))
         await asyncio.sleep(10)
         await next_one.fetch(turnstile)
@@ -86,7 +88,7 @@ def test_a_client_that_reads_nothing_is_dropped_seconds_after_others_begin_to_wa
 
     in_virtual_time(ask())
     assert silent.dropped_at is not None
-    assert 10 + Pace().crowded <= silent.dropped_at <= 11 + Pace().crowded
+    assert 10 + Pace().contended <= silent.dropped_at <= 11 + Pace().contended
     assert next_one.read == len(BODY)
 
 
@@ -94,7 +96,7 @@ def test_a_client_that_reads_nothing_is_dropped_though_others_wait_only_now_and_
     silent = SlowClient(0)
 
     async def ask() -> None:
-        turnstile = Turnstile(1, 64)
+        turnstile = ConcurrencyLimiter(1, 64)
         first = asyncio.create_task(silent.fetch(turnstile))
         while not first.done():
             waiting = asyncio.create_task(SlowClient(1_000_000).fetch(turnstile))

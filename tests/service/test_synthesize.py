@@ -41,7 +41,7 @@ def test_a_start_that_is_refused_enters_nothing_into_the_registry(tmp_path: Path
     async def story() -> None:
         world = await begun()
         deployment = deployment_in(tmp_path, world.clock)
-        deployment.disk().write("synthesizer.state", b"not a state file")
+        deployment.state_folder().write("synthesizer.state", b"not a state file")
         health = ProcessMonitor(deployment)
         with pytest.raises(Refused, match="not a state file"):
             await synthesize(deployment, world.log, health, catch_up=False, register=register)

@@ -13,7 +13,7 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.partitioner import home_partition
 from streamproc.protocol.reports import encode_report
 from streamproc.service.close import close_period
-from streamproc.service.monitor import patiently
+from streamproc.service.monitor import retry_while_unavailable
 from streamproc.service.workers import gather
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import Machine, Process
@@ -73,7 +73,7 @@ async def _say(world: World, process: Process, reporter: Reporter, words: Uttera
             await log.append(topic, home, value[: len(value) // 2], key)
         case "committed" | "aborted" | "left open":
             world.journal.fault(f"client transaction {words.way}", process.name)
-            transactor = await log.transactor(f"{process.name}-{words.at}", timeout=2.0)
+            transactor = await log.transactional_producer(f"{process.name}-{words.at}", timeout=2.0)
             await transactor.fence()
             await transactor.begin()
             await transactor.send(topic, home, value, key)
@@ -111,7 +111,7 @@ async def keep_gatherer(world: World, number: int, pinned: Sequence[int], machin
 async def _gather(world: World, process: Process, pinned: Sequence[int]) -> None:
     deployment = world.deployment(process)
     health = WatchedHealth(deployment)
-    await patiently(process.log.__aenter__, health)
+    await retry_while_unavailable(process.log.__aenter__, health)
     await gather(deployment, process.log, health, pinned)
 
 

@@ -15,7 +15,7 @@ from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import SYNTHESIZER, ProcessMonitor
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.study import Study
 from tests.simulation.noise import SimulatedEntropy
 from tests.simulation.process import Process
@@ -40,8 +40,8 @@ class SimulatedDeployment(Deployment):
     def connect(self) -> Log:
         return self.process.log
 
-    def disk(self) -> FolderDisk:
-        return FolderDisk(self.state, self.process.files)
+    def disk(self) -> LocalStateFolder:
+        return LocalStateFolder(self.state, self.process.files)
 
     def entropy(self) -> Entropy:
         return self.noise
@@ -100,6 +100,6 @@ class WatchedHealth(ProcessMonitor):
         self._process.journal.fault("fenced", self._process.name, f"in period {period}")
         super().fenced(period)
 
-    def trouble(self, problem: str, part: str = SYNTHESIZER) -> None:
+    def mark_degraded(self, problem: str, part: str = SYNTHESIZER) -> None:
         self._process.journal.said.append(problem)
-        super().trouble(problem, part)
+        super().mark_degraded(problem, part)

@@ -121,13 +121,13 @@ MUTANTS = (
     Mutant(
         "nobody looks again after fencing",
         SYNTHESIZER,
-        "        transactor = await self._ports.log.transactor(self._topics.transactional_id)\n"
+        "        transactor = await self._ports.log.transactional_producer(self._topics.transactional_id)\n"
         "        try:\n"
         "            await transactor.fence()\n"
         "            await self._wait_until_quiet()\n"
         "            stored, seen, move = await self._look_and_decide()\n",
         "        stored, seen, move = await self._look_and_decide()\n"
-        "        transactor = await self._ports.log.transactor(self._topics.transactional_id)\n"
+        "        transactor = await self._ports.log.transactional_producer(self._topics.transactional_id)\n"
         "        try:\n"
         "            await transactor.fence()\n"
         "            await self._wait_until_quiet()\n",
@@ -201,7 +201,7 @@ MUTANTS = (
         GATHERER,
         "size = await self._ports.offload(save, gathering, reader.position)",
         "size = await self._ports.offload(save, gathering, "
-        "await self._ports.log.end_offset(self._topics.reports, self._partition))",
+        "await self._ports.log.high_watermark(self._topics.reports, self._partition))",
     ),
     Mutant(
         "a checkpoint is saved before its tallies are sent",
@@ -265,8 +265,8 @@ MUTANTS = (
     Mutant(
         "a period ends where the last open transaction began",
         "ports/control.py",
-        "await log.end_offset(topics.reports, partition) for partition",
-        "await log.stable_offset(topics.reports, partition) for partition",
+        "await log.high_watermark(topics.reports, partition) for partition",
+        "await log.last_stable_offset(topics.reports, partition) for partition",
     ),
     Mutant(
         "the last cut of a period counts",

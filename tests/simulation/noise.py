@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import IntArray, Period
 
 
@@ -18,7 +18,7 @@ class SimulatedEntropy:
         self._silent = silent
         self._asked = 0
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         self._asked += 1
         return _SimulatedDraw(np.random.Generator(np.random.SFC64([self._seed, self._asked])), silent=self._silent)
 
@@ -37,5 +37,5 @@ class _SimulatedDraw:
             return exact.copy()
         return exact + np.rint(self._generator.normal(0.0, sigma, exact.shape)).astype(np.int64)
 
-    def choices(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         return self._generator

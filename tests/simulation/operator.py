@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from streamproc.service.monitor import patiently
+from streamproc.service.monitor import retry_while_unavailable
 from streamproc.service.restore import restore_state
 from streamproc.service.workers import synthesize
 from streamproc.synthesizer.checkpoint import STATE_FILE
@@ -63,7 +63,7 @@ class Operator:
         deployment = self._world.deployment(process)
         process.on_closing = self._world.ask_for_cut
         health = WatchedHealth(deployment)
-        await patiently(process.log.__aenter__, health)
+        await retry_while_unavailable(process.log.__aenter__, health)
         await synthesize(deployment, process.log, health, catch_up=self._catch_up)
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from streamproc.client.subscribe import Published
+from streamproc.client.subscribe import ReleasedColumn
 from tests.simulation.journal import Journal
 
 
@@ -17,7 +17,7 @@ class Sights:
     given: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """What each subscriber was given in all of its lives."""
 
-    def see(self, who: str, given: dict[str, int], published: Published) -> None:
+    def see(self, who: str, given: dict[str, int], published: ReleasedColumn) -> None:
         """`given`: the last period of each release that this subscriber was given."""
         release, period = published.release, int(published.period)
         column = published.column.tobytes()

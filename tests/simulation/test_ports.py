@@ -65,7 +65,7 @@ def test_a_transaction_ends_in_one_topic_after_the_other_but_before_its_owner_go
     async def run() -> None:
         lags = iter((0.0, 5.0))
         log = await opened(SimulatedBroker(ManualClock(), marker_lag=lambda: next(lags, 0.0)))
-        transactor = await log.transactor("owner")
+        transactor = await log.transactional_producer("owner")
         await transactor.fence()
         await transactor.begin()
         await transactor.send("one", 0, b"a")

@@ -111,7 +111,7 @@ def test_who_listened_before_a_run_hears_nothing_of_it_and_cannot_disturb_it(cap
 def test_a_schedule_that_leaves_out_what_was_acknowledged_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def closed_too_early(log: Log, study: Study, period: Period) -> None:
         topics, partitions = Topics(study.name), range(study.broker.partitions)
-        ends = [max(await log.end_offset(topics.reports, partition) - 1, 0) for partition in partitions]
+        ends = [max(await log.high_watermark(topics.reports, partition) - 1, 0) for partition in partitions]
         await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())
 
     monkeypatch.setattr(schedule, "append_cut", closed_too_early)

@@ -12,7 +12,7 @@ import aiohttp
 from prometheus_client import CollectorRegistry
 
 from streamproc.log.connect import connect
-from streamproc.log.port import Log, TopicSettings, everything
+from streamproc.log.port import Log, TopicSettings, read_to_end
 from streamproc.protocol.topics import Topics
 from streamproc.service.connections import Connections, Limits
 from streamproc.service.http_server import Address, Listener
@@ -80,7 +80,7 @@ async def copy_public(log: Log, study: Study, folder: Path, alter: Alter = lambd
         for topic in [topics.ledger, *(topics.synthetic(release.name) for release in study.releases)]:
             await written.create_topic(topic, TopicSettings(partitions=1))
             number = 0
-            async for record in everything(log, topic):
+            async for record in read_to_end(log, topic):
                 assert record.value is not None
                 await written.append(topic, 0, alter(topic, number, record.value))
                 number += 1

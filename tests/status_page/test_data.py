@@ -19,21 +19,21 @@ from urllib.parse import urlsplit
 import pytest
 
 from streamproc.cli.commands.public import status_of
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.files.csv import release_csv
 from streamproc.log.port import Log, Offset, Reader
-from streamproc.privacy.accountant import Odometer
+from streamproc.privacy.accountant import PrivacyAccountant
 from streamproc.privacy.types import Rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit
 from streamproc.protocol.topics import Topics
 from streamproc.releases.step import Column
 from streamproc.service.deployment import Deployment
-from streamproc.service.load_control import Crowded, Kept, Turnstile
+from streamproc.service.load_control import ConcurrencyLimiter, Overloaded, ResponseCache
 from streamproc.service.response_streaming import Pace
 from streamproc.status_page import downloads
 from streamproc.status_page import views as documents
-from streamproc.status_page.follower import Follower, Shown
+from streamproc.status_page.follower import Follower, PageSnapshot
 from streamproc.status_page.public_topics import PublicTopics
 from streamproc.status_page.responses import Body
 from streamproc.status_page.views import answers
@@ -78,7 +78,7 @@ async def test_the_page_has_no_way_to_read_what_is_secret(half_way: ShownStudy) 
         public = PublicTopics(log, half_way.place.study)
         assert set(await public.topics()) == {topics.ledger, topics.synthetic("recent"), topics.synthetic("ever")}
         for secret in (topics.reports, topics.control, topics.tallies, topics.rejects, "another-study.ledger"):
-            for ask in (public.start_offset, public.end_offset, public.stable_offset):
+            for ask in (public.start_offset, public.high_watermark, public.last_stable_offset):
                 with pytest.raises(PermissionError):
                     await ask(secret, 0)
             with pytest.raises(PermissionError):
@@ -90,7 +90,7 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
     async with half_way.place.connect() as log, served(log, deployment.study) as asking:
         await all_of(asking)
         found = await asking.plain("/api/v1/status")
-        public = PublicStudy(log, deployment.study)
+        public = PublicReader(log, deployment.study)
         await public.catch_up()
         await public.close()
     said = status_of(deployment, public, None)
@@ -143,7 +143,7 @@ def test_status_tells_when_the_next_period_closes_and_when_it_is_released(half_w
             {"period": 1, "at": "2026-02-02T12:05:00Z"},
         ),
     ):
-        status = documents.status(study, Shown())
+        status = documents.status(study, PageSnapshot())
         assert (status["next_cut"], status["next_release"]) == (cut, release)
 
 
@@ -252,7 +252,9 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
 
 def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
     a, b, c, old = (("a",), ("b",), ("c",), ("old",))
-    kept = Kept[bytes](most_bytes=30)  # two answers of 5 with their questions, which Python writes with 6 characters
+    kept = ResponseCache[bytes](
+        most_bytes=30
+    )  # two answers of 5 with their questions, which Python writes with 6 characters
     kept.put(1, old, b"1234")
     kept.put(2, a, b"12345")
     kept.put(1, ("older still",), b"1")
@@ -265,7 +267,7 @@ def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
 
 
 def test_long_questions_take_up_room_too() -> None:
-    kept = Kept[bytes](most_bytes=1000)
+    kept = ResponseCache[bytes](most_bytes=1000)
     questions = [(f"{number}{'x' * 300}",) for number in range(100)]
     for question in questions:
         kept.put(1, question, b"1")
@@ -282,9 +284,9 @@ async def test_what_nobody_asked_for_makes_no_other_question(half_way: ShownStud
 
 
 async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
-    turnstile = Turnstile(inside=1, waiting=0)
+    turnstile = ConcurrencyLimiter(inside=1, waiting=0)
     async with turnstile.enter():
-        with pytest.raises(Crowded):
+        with pytest.raises(Overloaded):
             async with turnstile.enter():
                 pass
     async with turnstile.enter():
@@ -294,7 +296,7 @@ async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
 async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
     half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, patient = list[weakref.ref[Body]](), Pace(alone=60.0, crowded=60.0)
+    made, patient = list[weakref.ref[Body]](), Pace(alone=60.0, contended=60.0)
     make_body = Body.of
 
     def note_body(plain: bytes) -> Body:
@@ -331,7 +333,7 @@ async def test_an_audit_ends_with_the_period_it_is_at_when_the_page_is_told_to_s
     half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     began, may_go_on, audited = threading.Event(), threading.Event(), list[int]()
-    add_column, compute_spent = ReleaseAudit.add_column, cast(property, vars(Odometer)["spent"]).fget
+    add_column, compute_spent = ReleaseAudit.add_column, cast(property, vars(PrivacyAccountant)["spent"]).fget
     assert compute_spent is not None
 
     def note_step() -> None:
@@ -343,14 +345,14 @@ async def test_an_audit_ends_with_the_period_it_is_at_when_the_page_is_told_to_s
         note_step()
         add_column(audit, column, ledger)
 
-    def note_spent(odometer: Odometer) -> Rho:
+    def note_spent(odometer: PrivacyAccountant) -> Rho:
         note_step()
         return cast(Rho, compute_spent(odometer))
 
     if step == "add_column":
         monkeypatch.setattr(ReleaseAudit, "add_column", note_column)
     else:
-        monkeypatch.setattr(Odometer, "spent", property(note_spent))
+        monkeypatch.setattr(PrivacyAccountant, "spent", property(note_spent))
     async with half_way.place.connect() as log:
         with ThreadPoolExecutor(1) as threads:
             follower = Follower(half_way.place.study, threads)
@@ -406,7 +408,7 @@ async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_
         return iter(too_much)
 
     monkeypatch.setattr(downloads, "release_csv", the_first_fits_in_no_buffer)
-    quick = Pace(alone=0.2, crowded=0.2)
+    quick = Pace(alone=0.2, contended=0.2)
     async with (
         half_way.place.connect() as log,
         served(log, half_way.place.study, pace=quick) as asking,

@@ -14,11 +14,11 @@ import pytest
 
 from streamproc.cli.commands.page import show_health
 from streamproc.errors import LogUnavailable
-from streamproc.log.port import Log, Offset, Reader, Record, everything
+from streamproc.log.port import Log, Offset, Reader, Record, read_to_end
 from streamproc.protocol.ledger import Intent, decode_ledger
 from streamproc.protocol.topics import Topics
 from streamproc.service.monitor import ProcessMonitor
-from streamproc.status_page.follower import LONGEST_CATCH_UP, LONGEST_PAUSE, SHORTER, Follower, Shown
+from streamproc.status_page.follower import CATCH_UP_TIMEOUT_S, LEDGER_SHRANK, MAX_RETRY_PAUSE_S, Follower, PageSnapshot
 from streamproc.testing.simulated.partition import Stored
 from tests.actor.runs import STUDY, two_periods
 from tests.service.test_gather import deployment_in
@@ -75,8 +75,8 @@ class SlowLog:
         self.opened += topic.endswith(".ledger")
         return SlowReader(self, await self.within.reader(topic, partition, offset), topic)
 
-    async def stable_offset(self, topic: str, partition: int) -> Offset:
-        return Offset(0) if self.withheld in topic else await self.within.stable_offset(topic, partition)
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
+        return Offset(0) if self.withheld in topic else await self.within.last_stable_offset(topic, partition)
 
     def alter(self, topic: str, record: Stored) -> Record:
         if self.damaged in topic and record.offset >= 2:  # its second column
@@ -84,12 +84,12 @@ class SlowLog:
         return record
 
 
-Story = Callable[[SlowLog, list[Shown]], Awaitable[None]]
+Story = Callable[[SlowLog, list[PageSnapshot]], Awaitable[None]]
 
 
-def shown_in(story: Story) -> list[Shown]:
+def shown_in(story: Story) -> list[PageSnapshot]:
     """All that was shown, one after the other, of a study with two periods out while the story went on."""
-    seen: list[Shown] = []
+    seen: list[PageSnapshot] = []
 
     async def told() -> None:
         log = SlowLog((await two_periods()).world.log)
@@ -103,7 +103,7 @@ def shown_in(story: Story) -> list[Shown]:
     return seen
 
 
-def columns(shown: Shown) -> dict[str, int]:
+def columns(shown: PageSnapshot) -> dict[str, int]:
     return {name: history.period for name, history in shown.histories.items()}
 
 
@@ -111,28 +111,28 @@ ALL = {"w": 2, "c": 2}
 
 
 def test_a_long_study_is_not_shown_before_all_of_it_was_read_however_long_that_takes() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
-        log.pace = LONGEST_CATCH_UP * 0.75
-        await asyncio.sleep(20 * LONGEST_CATCH_UP)
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+        log.pace = CATCH_UP_TIMEOUT_S * 0.75
+        await asyncio.sleep(20 * CATCH_UP_TIMEOUT_S)
 
     assert [columns(shown) for shown in shown_in(story)] == [ALL]
 
 
 def test_a_study_that_goes_on_is_shown_though_a_release_lacks_columns_for_good() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.withheld = "synthetic.c"
         ledger = Topics(STUDY.name).ledger
-        records = [record.value async for record in everything(log.within, ledger)]
+        records = [record.value async for record in read_to_end(log.within, ledger)]
         last = [value for value in records if isinstance(decode_ledger(value), Intent)][-1]
         for _ in range(10):
             await log.append(ledger, 0, last)  # said again
-            await asyncio.sleep(LONGEST_CATCH_UP / 4)
+            await asyncio.sleep(CATCH_UP_TIMEOUT_S / 4)
 
     assert [columns(shown) for shown in shown_in(story)][:1] == [{"w": 2}]
 
 
 def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read_again() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.away = True
         await asyncio.sleep(10)
@@ -147,13 +147,13 @@ def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read
 
 
 def test_the_broker_is_not_blamed_for_a_column_that_was_lost_while_it_was_away() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.away, log.withheld = True, ".synthetic.w"
         await asyncio.sleep(10)
         assert not seen[-1].following
         log.away = False
-        await asyncio.sleep(LONGEST_PAUSE + LONGEST_CATCH_UP)
+        await asyncio.sleep(MAX_RETRY_PAUSE_S + CATCH_UP_TIMEOUT_S)
         assert seen[-1].following
 
     seen = shown_in(story)
@@ -161,29 +161,29 @@ def test_the_broker_is_not_blamed_for_a_column_that_was_lost_while_it_was_away()
 
 
 def test_a_ledger_that_became_shorter_is_a_problem_and_what_was_shown_stays() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.away, log.withheld = True, "."
         await asyncio.sleep(10)
         log.away = False
-        await asyncio.sleep(LONGEST_PAUSE + LONGEST_CATCH_UP)
-        assert (seen[-1].problem, seen[-1].following) == (SHORTER, True)
+        await asyncio.sleep(MAX_RETRY_PAUSE_S + CATCH_UP_TIMEOUT_S)
+        assert (seen[-1].problem, seen[-1].following) == (LEDGER_SHRANK, True)
 
     seen = shown_in(story)
     assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen)
 
 
 def test_nothing_is_shown_of_a_study_before_its_columns_were_read() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
 
     assert [(shown.period, columns(shown)) for shown in shown_in(story)] == [(2, ALL)]
 
 
 def test_a_column_that_never_comes_does_not_hide_the_ledger() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.withheld = ".synthetic.w"
-        await asyncio.sleep(LONGEST_CATCH_UP + 1)
+        await asyncio.sleep(CATCH_UP_TIMEOUT_S + 1)
         assert columns(seen[-1]) == {"c": 2}
         log.withheld = "no topic"
         await asyncio.sleep(2)
@@ -194,7 +194,7 @@ def test_a_column_that_never_comes_does_not_hide_the_ledger() -> None:
 
 
 def test_what_does_not_verify_is_said_all_the_time_and_read_ever_more_seldom_until_it_does() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.damaged = ".synthetic.c"
         await asyncio.sleep(3600)
         assert seen[-1].period == 2, "the ledger does verify"
@@ -208,7 +208,7 @@ def test_what_does_not_verify_is_said_all_the_time_and_read_ever_more_seldom_unt
 
 
 def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
-    async def story(log: SlowLog, seen: list[Shown]) -> None:
+    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.damaged, log.away = ".synthetic.c", True
         await asyncio.sleep(10)

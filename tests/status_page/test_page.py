@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from matplotlib.image import imread
 from playwright.sync_api import Page, Route
 
-from streamproc.cli.formatting import epsilon_shown, rounded_up
+from streamproc.cli.formatting import format_epsilon, format_rounded_up
 from tests.status_page.browser import Chromium, Visit
 from tests.status_page.screenshots import finished
 from tests.status_page.studies import PageRecipe, ShownStudy, sticky
@@ -58,12 +58,12 @@ def test_a_zero_out_study_shows_the_replace_one_figure_beside_its_own(tmp_path: 
         status = shown.place.status()
         visit = open_page(browser, shown)
 
-        spent = epsilon_shown(status["epsilon_spent_replace_one"])
+        spent = format_epsilon(status["epsilon_spent_replace_one"])
         assert f"under replace-one ε {spent} of " in visit.text("#facts")
         assert visit.texts("#budget-meters .meter-said")[-1].startswith("The same noise under replace-one: ρ ")
         assert "there is no input in which a history is left out" in visit.text("#budget-words")
         assert "Total ρ, replace-one" in visit.text("#chain thead")
-        assert rounded_up(status["rho_spent_replace_one"]) in visit.texts("#chain tbody tr")[0]
+        assert format_rounded_up(status["rho_spent_replace_one"]) in visit.texts("#chain tbody tr")[0]
         assert verdict(visit)[0] == "good"
         assert not visit.complaints
 
@@ -77,7 +77,7 @@ def test_what_is_shown_is_what_the_ledger_says(half_way: ShownStudy, browser: Ch
 
     assert visit.text("h1") == "half-way"
     assert visit.texts("#facts .figure")[:2] == ["400", "3 of 5"]
-    assert visit.texts("#facts .figure")[2] == f"ε {epsilon_shown(status['epsilon_spent'])}"
+    assert visit.texts("#facts .figure")[2] == f"ε {format_epsilon(status['epsilon_spent'])}"
     assert visit.ask("[...document.querySelectorAll('.timeline li')].map(step => step.className)") == (
         ["released"] * 3 + ["open", "later"]
     )

@@ -12,10 +12,10 @@ from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
 from streamproc.panel.history import History, counting
 from streamproc.panel.question import examples, question
-from streamproc.panel.series import LEVEL, MOST_POINTS, series
+from streamproc.panel.series import LEVEL, MAX_POINTS, series
 from streamproc.privacy.types import Period
 from streamproc.releases.contract import WindowContract, stated_contracts
-from streamproc.replay.people import Histories
+from streamproc.replay.people import People
 from streamproc.status_page import views as documents
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
@@ -58,7 +58,7 @@ ASKED: dict[str, dict[str, Query]] = {
 def panels() -> dict[str, Panel]:
     study = parse_study(STUDY)
     symbols = np.random.default_rng(1).integers(0, 3, size=(500, 6)).astype(np.int8)
-    histories = Histories(tuple(f"p{row}" for row in range(500)), symbols)
+    histories = People(tuple(f"p{row}" for row in range(500)), symbols)
     agreed = streamproc.stated_contracts(study, 500, insecure=True)
     tallies = streamproc.tallies_of(study, histories.filled(study))
     return dict(streamproc.replay_study(study, agreed, tallies, SeededEntropy(2)).panels)
@@ -146,6 +146,6 @@ def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small() -> None:
     assert documents.bins(history, "1111111111111110", 12)["matched"] == 1
     answers = documents.answers(history, ["bin:0000000000000101", "symbol:1"], 1, None)
     periods = answers["series"][1]["periods"]
-    assert len(periods) <= MOST_POINTS
+    assert len(periods) <= MAX_POINTS
     assert (periods[0], periods[-1]) == (1, 1_015)
     assert len(json.dumps(answers)) < 100_000

@@ -29,7 +29,7 @@ from streamproc.study import Study, WindowRelease
 from tests.status_page.serving import Asking, served
 from tests.world.stories import small_study
 
-QUICK = Pace(alone=60.0, crowded=0.1)
+QUICK = Pace(alone=60.0, contended=0.1)
 """Nobody is dropped for being slow alone, so that a test sees who was dropped for others."""
 MB = 1_000_000
 

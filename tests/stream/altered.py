@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
 from streamproc.cli import main as app
-from streamproc.log.port import NO_TIME, Log, Offset, Transactor
+from streamproc.log.port import NO_TIME, Log, Offset, TransactionalProducer
 from streamproc.privacy.noise import Entropy
 from streamproc.service import deployment
 from streamproc.service.deployment import Deployment
-from streamproc.storage.state_folder import FolderDisk
-from streamproc.synthesizer.checkpoint import SETTLED_FILE, STATE_FILE
+from streamproc.storage.state_folder import LocalStateFolder
+from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing import SilentEntropy
 
 DEAD = 99
@@ -44,11 +44,11 @@ class Fate:
             os._exit(DEAD)
 
 
-class MortalDisk(FolderDisk):
+class MortalDisk(LocalStateFolder):
     fate: Fate
 
     def write(self, name: str, content: bytes) -> None:
-        if name == SETTLED_FILE:
+        if name == PUBLISHED_MARK_FILE:
             self.fate.reach("before-settle")
         if name == STATE_FILE:
             self.fate.drawn()
@@ -61,7 +61,7 @@ class MortalDisk(FolderDisk):
 class MortalTransactor:
     """A transaction of one record announces; what publishes a period has several."""
 
-    def __init__(self, within: Transactor, fate: Fate) -> None:
+    def __init__(self, within: TransactionalProducer, fate: Fate) -> None:
         self._within, self._fate = within, fate
         self._sent = 0
 
@@ -102,8 +102,8 @@ class MortalLog:
     ) -> None:
         await self._within.__aexit__(kind, error, trace)
 
-    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> MortalTransactor:
-        return MortalTransactor(await self._within.transactor(transactional_id, timeout=timeout), self._fate)
+    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> MortalTransactor:
+        return MortalTransactor(await self._within.transactional_producer(transactional_id, timeout=timeout), self._fate)
 
 
 class Silent(Deployment):
@@ -114,7 +114,7 @@ class Silent(Deployment):
 class Mortal(Deployment):
     fate: ClassVar[Fate]
 
-    def disk(self) -> FolderDisk:
+    def disk(self) -> LocalStateFolder:
         disk = MortalDisk(self.state)
         disk.fate = self.fate
         return disk

@@ -39,8 +39,8 @@ class HeldTransactor(MortalTransactor):
 
 
 class HeldLog(MortalLog):
-    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> HeldTransactor:
-        return HeldTransactor(await self._within.transactor(transactional_id, timeout=timeout), self._fate)
+    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> HeldTransactor:
+        return HeldTransactor(await self._within.transactional_producer(transactional_id, timeout=timeout), self._fate)
 
 
 class Held(Deployment):

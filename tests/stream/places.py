@@ -97,7 +97,7 @@ class Place:
 
     async def _records(self, topic: str, partition: int, committed: bool) -> list[Record]:
         async with self.connect() as log:
-            end = await (log.stable_offset if committed else log.end_offset)(topic, partition)
+            end = await (log.last_stable_offset if committed else log.high_watermark)(topic, partition)
             reader = await log.reader(topic, partition, await log.start_offset(topic, partition), committed=committed)
             found: list[Record] = []
             while reader.position < end:
@@ -123,7 +123,7 @@ class Place:
         async def ask() -> list[tuple[int, ...]]:
             async with self.connect() as log:
                 control = await ControlFollower.open(log, self.study)
-                await control.catch_up(await log.stable_offset(self.topics.control, 0))
+                await control.catch_up(await log.last_stable_offset(self.topics.control, 0))
                 return [cut.ends for cut in control.sequence.cuts]
 
         return asyncio.run(ask())

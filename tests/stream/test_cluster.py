@@ -102,7 +102,7 @@ def test_a_topic_that_was_created_is_there_whichever_broker_is_asked(cluster: Ka
             for _ in range(10):
                 topic = f"t-{uuid.uuid4().hex[:8]}"
                 await log.create_topic(topic, SAFE)
-                assert await asyncio.gather(*(log.end_offset(topic, 0) for _ in range(10))) == [0] * 10
+                assert await asyncio.gather(*(log.high_watermark(topic, 0) for _ in range(10))) == [0] * 10
                 assert topic in await log.topics()
                 assert await log.settings_of(topic) == SAFE
                 await log.delete_topic(topic)
@@ -132,7 +132,7 @@ def test_a_leader_that_was_replaced_while_it_slept_is_not_believed(cluster: Kafk
             cluster.leader_of(topic, but=sleeper)
             # Its producer is new, and does not wait for who leads no more.
             appended = await append_at_last(another, topic, b"meanwhile")
-            asking = [asyncio.ensure_future(log.end_offset(topic, 0)) for _ in range(30)]
+            asking = [asyncio.ensure_future(log.high_watermark(topic, 0)) for _ in range(30)]
             # Some of them ask the sleeper, who has the question when it wakes up.
             await asyncio.sleep(0.5)
             sleeper.thaw()
@@ -242,7 +242,7 @@ async def report_in_vain(place: Place, symbols: Symbols, away: list[Node]) -> No
         while reader is None:  # until a busy cluster keeps up with so little patience
             with suppress(LogUnavailable, OutcomeUnknown):
                 await reporter.report(PEOPLE[0], 2, symbols[0, 1])
-                reader = await log.reader(place.topics.ledger, 0, await log.stable_offset(place.topics.ledger, 0))
+                reader = await log.reader(place.topics.ledger, 0, await log.last_stable_offset(place.topics.ledger, 0))
         for node in away:
             node.kill()
         reports = [reporter.report(each, 2, symbols[row, 1]) for row, each in enumerate(PEOPLE)]

@@ -16,7 +16,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from streamproc.cli.formatting import INSECURE, epsilon_shown
+from streamproc.cli.formatting import INSECURE, format_epsilon
 from tests.broker import KafkaBroker
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, random_symbols
@@ -136,7 +136,7 @@ def test_status_says_what_was_spent(finished: Place) -> None:
     shown = " ".join(finished.do("status").out.split())
     assert "4 of 4 periods released, rho 0.5001 of 0.5001 spent" in shown
     assert shown.count(" 0.2501 0.2501 ") == len(RELEASES)
-    assert f"epsilon {epsilon_shown(status['epsilon_spent'])} at delta 1e-6" in shown
+    assert f"epsilon {format_epsilon(status['epsilon_spent'])} at delta 1e-6" in shown
 
 
 def test_watch_ends_quietly_when_nobody_reads_its_lines_any_more(finished: Place) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamproc.service.deployment import GATHER_LOCK, LOCK
-from streamproc.storage.state_folder import FolderDisk
+from streamproc.storage.state_folder import LocalStateFolder
 from tests.stream.conftest import BROKERS, NewPlace
 from tests.stream.places import Place, individual, random_symbols
 from tests.stream.seen import everything_public
@@ -87,7 +87,7 @@ def test_processes_that_stayed_up_after_the_last_period_do_not_mind(new_place: N
 def test_a_purge_beside_a_synthesizer_at_work_deletes_nothing(new_place: NewPlace) -> None:
     place = new_place("embedded", horizon=2)
     finished(place)
-    disk = FolderDisk(place.state)
+    disk = LocalStateFolder(place.state)
     assert disk.lock(LOCK)
 
     refused = place.call("purge", "--yes")
@@ -100,7 +100,7 @@ def test_a_purge_beside_a_synthesizer_at_work_deletes_nothing(new_place: NewPlac
 def test_a_purge_beside_a_gatherer_at_work_deletes_nothing(new_place: NewPlace) -> None:
     place = new_place("embedded", horizon=2)
     finished(place)
-    before, disk = files(place.state), FolderDisk(place.state)
+    before, disk = files(place.state), LocalStateFolder(place.state)
     assert disk.lock(GATHER_LOCK, shared=True)
 
     refused = place.call("purge", "--yes")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.formatting import epsilon_shown, rounded_up
+from streamproc.cli.formatting import format_epsilon, format_rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from tests.status_page.serving import served
@@ -46,8 +46,8 @@ def test_status_shows_it(zero_out: Place) -> None:
     found = zero_out.status()
     check_status(zero_out, found, found["releases"])
     beside = (
-        f"the same noise under replace-one: rho {rounded_up(found['rho_spent_replace_one'])}, epsilon "
-        f"{epsilon_shown(found['epsilon_spent_replace_one'])}"
+        f"the same noise under replace-one: rho {format_rounded_up(found['rho_spent_replace_one'])}, epsilon "
+        f"{format_epsilon(found['epsilon_spent_replace_one'])}"
     )
     assert beside in " ".join(zero_out.do("status").out.split())
 

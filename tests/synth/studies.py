@@ -19,7 +19,7 @@ from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
 from streamproc.releases.contract import Contract, WindowContract, stated_contracts
-from streamproc.replay.people import Histories
+from streamproc.replay.people import People
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
 from streamproc.study.releases import share_the_rest
 
@@ -87,7 +87,7 @@ def histories_of(draw: st.DrawFn, study: Study) -> Filled:
     """Up to 12 people, some reports missing and filled in."""
     row = st.lists(st.integers(-1, study.q - 1), min_size=study.horizon, max_size=study.horizon)
     rows = draw(st.lists(row, min_size=1, max_size=12))
-    return Histories(None, np.array(rows, dtype=np.int8)).filled(study)
+    return People(None, np.array(rows, dtype=np.int8)).filled(study)
 
 
 @st.composite

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.privacy.types import IntArray
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from tests.synth.studies import Filled, histories_of, studies, study_of, true_at_least, true_bins
 
 
 def folded(study: Study, filled: Filled) -> list[dict[str, IntArray]]:
-    cohort, tallies = Cohort.of(study, len(filled)), []
+    cohort, tallies = TallyState.of(study, len(filled)), []
     for period in range(study.horizon):
         cohort, tally = cohort.fold(filled[:, period])
         tallies.append(tally)
@@ -64,7 +64,7 @@ def test_windows_at_the_edge_of_their_type_are_counted_right(q: int, k: int) -> 
 
 def test_folding_leaves_the_cohort_before_as_it_was() -> None:
     study = study_of(WindowRelease("w", 2), CumulativeRelease("c", ("1",)))
-    cohort = Cohort.of(study, 2)
+    cohort = TallyState.of(study, 2)
     first, _ = cohort.fold(np.array([1, 0], dtype=np.uint8))
     _, tally = first.fold(np.array([1, 1], dtype=np.uint8))
     _, again = first.fold(np.array([1, 1], dtype=np.uint8))
@@ -74,6 +74,6 @@ def test_folding_leaves_the_cohort_before_as_it_was() -> None:
 
 
 def test_a_symbol_too_few_is_refused() -> None:
-    cohort = Cohort.of(study_of(WindowRelease("w", 2)), 3)
+    cohort = TallyState.of(study_of(WindowRelease("w", 2)), 3)
     with pytest.raises(ValueError, match="2 symbols for 3 people"):
         cohort.fold(np.zeros(2, dtype=np.uint8))

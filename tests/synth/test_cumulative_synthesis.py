@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import Counter, CounterName
 from streamproc.privacy.cumulative import Allocation
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contract import CumulativeContract, stated_contracts
 from streamproc.releases.cumulative import CumulativeState, estimates, step_cumulative
@@ -50,7 +50,7 @@ def truth_over(study: Study, filled: Filled) -> list[IntArray]:
     return [np.array(true_at_least(study, release, filled, t)) for t in range(1, study.horizon + 1)]
 
 
-def one_run(contract: CumulativeContract, tallies: list[IntArray], draw: Draw) -> list[tuple[CumulativeState, Step]]:
+def one_run(contract: CumulativeContract, tallies: list[IntArray], draw: NoiseSource) -> list[tuple[CumulativeState, Step]]:
     state, run = CumulativeState.initial(contract), []
     for tally in tallies:
         state, step = step_cumulative(contract, state, tally, draw)
@@ -140,7 +140,7 @@ class Scripted:
         noisy: IntArray = exact + self.noise.pop(0)
         return noisy
 
-    def choices(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         return np.random.default_rng(0)
 
 

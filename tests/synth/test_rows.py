@@ -15,7 +15,7 @@ from scipy import stats
 
 from streamproc.privacy.types import IntArray
 from streamproc.releases import row_assignment as rows
-from streamproc.releases.row_assignment import Codes, assign_symbols, narrowest, shuffled_rows
+from streamproc.releases.row_assignment import Codes, assign_symbols, narrowest_dtype, shuffled_rows
 from tests.synth.chances import FALSE_ALARM, assert_uniform
 
 TABLES = st.integers(1, 5).flatmap(
@@ -26,7 +26,7 @@ TABLES = st.integers(1, 5).flatmap(
 
 def rows_of(counts: IntArray, rng: np.random.Generator) -> Codes:
     """The groups of as many rows as `counts` needs, in random order."""
-    groups = np.repeat(np.arange(len(counts), dtype=narrowest(len(counts))), counts.sum(axis=1))
+    groups = np.repeat(np.arange(len(counts), dtype=narrowest_dtype(len(counts))), counts.sum(axis=1))
     return rng.permutation(groups)
 
 
@@ -73,7 +73,7 @@ def test_shuffled_rows_hold_every_code_as_often_as_asked(counts: list[int], seed
 
 @pytest.mark.parametrize(("states", "wanted"), [(2, np.uint8), (256, np.uint8), (257, np.uint16), (65536, np.uint16)])
 def test_codes_take_as_few_bytes_as_they_can(states: int, wanted: type) -> None:
-    assert narrowest(states) is wanted
+    assert narrowest_dtype(states) is wanted
 
 
 def test_codes_that_would_wrap_around_are_refused() -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from streamproc.errors import BudgetExceeded, Refused
 from streamproc.panel import Panel
-from streamproc.privacy.noise import Draw, Entropy
+from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period, Rho
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, contracts, stated_contracts
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, make_contracts, stated_contracts
 from streamproc.releases.cumulative import CumulativeState
 from streamproc.releases.step import Column, Step
 from streamproc.releases.synthesis import State, Synthesis
@@ -126,7 +126,7 @@ def test_every_release_spends_its_share_and_no_more(study: Study, data: st.DataO
         spent = synthesis.spent
         synthesis, _ = synthesis.step(tally, SilentEntropy(6))
         assert spent <= synthesis.spent <= study.privacy.budget * (1 + 1e-15)
-    for name, odometer in synthesis.odometers.items():
+    for name, odometer in synthesis.accountants.items():
         assert made[name].rho * (1 - 1e-12) <= odometer.spent <= made[name].rho
 
 
@@ -138,7 +138,7 @@ class Watched:
     def __init__(self) -> None:
         self.drawn: list[tuple[str, int]] = []
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         self.drawn.append((release, period))
         return SeededEntropy(7).draw(release, period)
 
@@ -184,7 +184,7 @@ def test_noise_from_another_source_than_the_contracts_state_is_refused_before_it
     of_another_source = SECURE if source.insecure else INSECURE
     with pytest.raises(Refused, match="make the contracts with the source that draws"):
         started(of_another_source, 1, source)
-    one_of_two = {"w": contracts(TWO, 3, source)["w"], "c": of_another_source["c"]}
+    one_of_two = {"w": make_contracts(TWO, 3, source)["w"], "c": of_another_source["c"]}
     with pytest.raises(Refused, match="release c: its contract says"):
         started(one_of_two, 1, source)
 
@@ -194,7 +194,7 @@ def test_a_replay_cannot_claim_protection_that_its_noise_does_not_give(source: E
     tallies = tallies_of(TWO, FILLED)
     with pytest.raises(Refused):
         replay_study(TWO, SECURE, tallies, source)
-    panels = replay_study(TWO, contracts(TWO, 3, source), tallies, source).panels
+    panels = replay_study(TWO, make_contracts(TWO, 3, source), tallies, source).panels
     assert all(panel.contract.insecure for panel in panels.values())
 
 

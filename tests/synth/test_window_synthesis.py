@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.noise import Draw
+from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.privacy.window import Measure
 from streamproc.releases.contract import WindowContract
@@ -34,7 +34,7 @@ def exact_tallies(study: Study, people: int) -> list[IntArray]:
     return [tally["w"] for tally in tallies_of(study, symbols.astype(np.uint8))]
 
 
-def released_errors(contract: WindowContract, tallies: list[IntArray], draw: Draw, runs: int) -> FloatArray:
+def released_errors(contract: WindowContract, tallies: list[IntArray], draw: NoiseSource, runs: int) -> FloatArray:
     """(runs, steps, bins): released counts less padding less exact counts."""
     errors = []
     for _ in range(runs):
@@ -180,7 +180,7 @@ class Drowning:
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
         return exact - 1000
 
-    def choices(self) -> np.random.Generator:
+    def rng(self) -> np.random.Generator:
         return np.random.default_rng(0)
 
 

@@ -21,10 +21,10 @@ from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, c
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contract import WindowContract, stated_contracts
 from streamproc.releases.synthesis import Synthesis
-from streamproc.releases.tally_state import Cohort
+from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
-from streamproc.synthesizer.outbox import draft
+from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
 from tests.world.stories import small_study
 
@@ -50,7 +50,7 @@ def published(study: Study, *, redrawn: Sequence[int] = (), seed: int = 1, padde
         made = {name: replace(each, n_pad=0) if isinstance(each, WindowContract) else each for name, each in made.items()}
     begun = Synthesis.start(made)
     synthesis = Synthesis.resumed(Period(0), begun.contracts, begun.states, again)
-    cohort = Cohort.of(study, N)
+    cohort = TallyState.of(study, N)
     ledger = [StudyRecord({}, bytes(32), insecure=True).encode()]
     head = digest(ledger[0])
     columns: dict[str, list[bytes]] = {release.name: [] for release in study.releases}
@@ -58,7 +58,7 @@ def published(study: Study, *, redrawn: Sequence[int] = (), seed: int = 1, padde
         cohort, tally = cohort.fold(rng.integers(0, study.q, N).astype(np.uint8))
         after, steps = synthesis.step(tally, SeededEntropy(seed))
         lost = (LOST,) * (period in redrawn)
-        drafted = draft(topics, synthesis, after, steps, head, bytes(32), lost)
+        drafted = build_pending_release(topics, synthesis, after, steps, head, bytes(32), lost)
         ledger += [Intent(Period(period), each).encode() for each in (*lost, drafted.digest)]
         for record in drafted.outgoing:
             (ledger if record.topic == topics.ledger else columns[record.topic.rpartition(".")[2]]).append(record.value)

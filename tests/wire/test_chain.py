@@ -24,7 +24,7 @@ from streamproc.protocol.ledger import (
     measurement_chunks,
     measurements_digest,
 )
-from streamproc.protocol.ledger_verifier import LedgerWalker, VerifiedLedger, verify_chain
+from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger, verify_chain
 from tests.wire.examples import STUDY
 
 HORIZON = 4
@@ -107,7 +107,7 @@ def test_a_ledger_that_has_not_begun_is_none() -> None:
 
 
 def test_a_walker_knows_at_every_record_what_holds_so_far() -> None:
-    walker = LedgerWalker()
+    walker = LedgerVerifier()
     for value in ledger(2):
         assert walker.add(value).encode() == value
         assert walker.verified() is not None

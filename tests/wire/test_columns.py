@@ -19,7 +19,7 @@ from streamproc.protocol.columns import (
     ColumnAssembler,
     ColumnChunk,
     ContractRecord,
-    ReleasedColumn,
+    DecodedColumn,
     column_chunks,
     decode_synthetic,
     encode_column,
@@ -77,7 +77,7 @@ def test_a_column_comes_back_from_its_chunks(symbols: int, beyond: int) -> None:
     assert len(chunks) == (2 if beyond > 0 else 1)
     assert outcomes[:-1] == [None] * (len(chunks) - 1)
     whole = outcomes[-1]
-    assert isinstance(whole, ReleasedColumn)
+    assert isinstance(whole, DecodedColumn)
     assert np.array_equal(whole.symbols, column)
     assert whole.digest == column_digest(column, bits_for(symbols))
     assert whole.digest == hashlib.sha256(b"".join(chunk.data for chunk in chunks)).digest()

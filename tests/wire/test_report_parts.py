@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.protocol.byte_strings import Spans
+from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.report_fast_path import split_reports, tail_of
 from streamproc.protocol.reports import decode_report, encode_report
 
@@ -15,12 +15,12 @@ PERIODS = st.integers(0, 2**16)
 SYMBOLS = st.text(st.characters(codec="utf-8"), max_size=40)
 
 
-def strings_in(spans: Spans) -> list[bytes]:
+def strings_in(spans: ByteStrings) -> list[bytes]:
     return [spans.data[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)]
 
 
 def split(*values: bytes) -> list[tuple[bytes, bytes]]:
-    ids, tails = split_reports(Spans.of(values))
+    ids, tails = split_reports(ByteStrings.of(values))
     return list(zip(strings_in(ids), strings_in(tails), strict=True))
 
 
@@ -76,4 +76,4 @@ def test_a_report_that_is_cut_off_has_no_tail_of_a_report(size: int) -> None:
 def test_texts_are_laid_out_as_their_bytes_are(texts: list[str]) -> None:
     encoded = [text.encode() for text in texts]
 
-    assert strings_in(Spans.of_text(texts)) == strings_in(Spans.of(encoded)) == encoded
+    assert strings_in(ByteStrings.of_text(texts)) == strings_in(ByteStrings.of(encoded)) == encoded

@@ -14,7 +14,7 @@ class MemoryDisk:
     def write(self, name: str, content: bytes) -> None:
         self.files[name] = content
 
-    def make_room(self, name: str, size: int) -> None:
+    def reserve_space(self, name: str, size: int) -> None:
         """There is always some."""
 
     def lock(self, name: str) -> bool:

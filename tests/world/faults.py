@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from streamproc.storage.state_folder import Disk
+from streamproc.storage.state_folder import StateFolder
 from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 
 When = Literal["before", "after"]
@@ -67,7 +67,7 @@ class Slow(Faults):
 class WatchedDisk:
     """A disk whose calls are moments too."""
 
-    def __init__(self, disk: Disk, moments: Moments) -> None:
+    def __init__(self, disk: StateFolder, moments: Moments) -> None:
         self._disk, self._moments = disk, moments
 
     def read(self, name: str) -> bytes | None:
@@ -81,9 +81,9 @@ class WatchedDisk:
         self._disk.write(name, content)
         self._moments.reach(Moment("after", "disk.write", name))
 
-    def make_room(self, name: str, size: int) -> None:
-        self._moments.reach(Moment("before", "disk.make_room", name))
-        self._disk.make_room(name, size)
+    def reserve_space(self, name: str, size: int) -> None:
+        self._moments.reach(Moment("before", "disk.reserve_space", name))
+        self._disk.reserve_space(name, size)
 
     def lock(self, name: str) -> bool:
         return self._disk.lock(name)

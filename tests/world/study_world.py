@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.gatherer.worker import Gatherer
-from streamproc.gatherer.worker import Ports as GathererPorts
+from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.log.control_topic import ControlFollower, append_cut
 from streamproc.log.topic_setup import set_up_topics
-from streamproc.privacy.noise import Draw, Entropy
+from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import Period
-from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, ReleasedColumn, decode_synthetic
+from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, DecodedColumn, decode_synthetic
 from streamproc.protocol.control import Cut, decode_control
 from streamproc.protocol.ledger import Intent, MeasurementChunk, PeriodRecord, decode_ledger
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
@@ -30,11 +29,10 @@ from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.storage.state_folder import Disk
+from streamproc.storage.state_folder import StateFolder
 from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
-from streamproc.synthesizer.worker import Ports as SynthesizerPorts
-from streamproc.synthesizer.worker import Synthesizer
+from streamproc.synthesizer.worker import Synthesizer, SynthesizerPorts
 from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
 from tests.world.disk import MemoryDisk
 from tests.world.virtual_time import ManualClock
@@ -55,7 +53,7 @@ class FreshEntropy:
     def __init__(self, first: int = 0) -> None:
         self._asked = count(first)
 
-    def draw(self, release: str, period: Period) -> Draw:
+    def draw(self, release: str, period: Period) -> NoiseSource:
         return SeededEntropy(next(self._asked)).draw(release, period)
 
     def salt(self, period: Period) -> bytes:
@@ -91,7 +89,7 @@ class Diary:
     def fenced(self, period: Period) -> None:
         self.fencings.append(period)
 
-    def trouble(self, problem: str) -> None:
+    def mark_degraded(self, problem: str) -> None:
         self.troubles.append(problem)
 
     def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
@@ -155,7 +153,7 @@ class StudyWorld:
     def synthesizer(
         self,
         *,
-        disk: Disk | None = None,
+        disk: StateFolder | None = None,
         entropy: Entropy | None = None,
         log: SimulatedLog | None = None,
         study: Study | None = None,
@@ -172,7 +170,7 @@ class StudyWorld:
         return Synthesizer(study or self.study, mark or self.fingerprint, ports, self.diary)
 
     def gatherer(
-        self, partition: int, *, disk: Disk | None = None, log: SimulatedLog | None = None, study: Study | None = None
+        self, partition: int, *, disk: StateFolder | None = None, log: SimulatedLog | None = None, study: Study | None = None
     ) -> Gatherer:
         ports = GathererPorts(log or self.connection(f"gatherer-{partition}"), disk or self.gather_disk, self.clock, inline)
         return Gatherer(study or self.study, partition, self.roster, ports, self.diary)
@@ -227,7 +225,7 @@ class StudyWorld:
         assert ledger is not None
         return ledger
 
-    def columns(self, release: str) -> list[ReleasedColumn]:
+    def columns(self, release: str) -> list[DecodedColumn]:
         """A release's columns as an ordinary consumer reads them: each once, in order."""
         first, *chunks = [decode_synthetic(value) for value in self.committed(self.topics.synthetic(release))]
         assert isinstance(first, ContractRecord)
@@ -297,7 +295,7 @@ class StudyWorld:
         }
         for name, record in contracts.items():
             assert isinstance(record, ContractRecord)
-            odometer = Synthesis.resumed(Period(through), {name: record.contract}, {}, ()).odometers[name]
+            odometer = Synthesis.resumed(Period(through), {name: record.contract}, {}, ()).accountants[name]
             assert ledger.periods[-1].releases[name].rho_spent == odometer.spent <= record.contract.rho
 
 

@@ -15,17 +15,17 @@ from streamproc.cli.declarations import PEOPLE
 from streamproc.cli.demo.live_study import WatchedHealth, stream_study
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_people import panel_csv, simulated_reports, study_text
-from streamproc.cli.deployment_options import run_until_told
+from streamproc.cli.deployment_options import run_until_stopped
 from streamproc.errors import InvalidInput
 from streamproc.files.replay_output import results_folder
-from streamproc.files.study_files import writing
-from streamproc.replay.people import Histories
+from streamproc.files.study_files import open_for_writing
+from streamproc.replay.people import People
 from streamproc.service.deployment import Deployment
 from streamproc.service.http_server import Address, Listener
 from streamproc.service.logging_setup import set_up_logs
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.status_page import StatusPage
-from streamproc.storage.filesystem import display
+from streamproc.storage.filesystem import display_path
 
 STUDY, PANEL = "study.toml", "panel.csv"
 ENOUGH_PEOPLE = 2_000
@@ -38,7 +38,7 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
     """Stream the demo study, and show what comes out."""
     address = Address.parse(public or "127.0.0.1:0") if serve or public else None
     folder = _prepared(folder)
-    with writing(folder / STUDY) as file:
+    with open_for_writing(folder / STUDY) as file:
         file.write(study_text(people).encode())
     deployment = Deployment.of(folder / STUDY, seed=seed, environ={})
     set_up_logs(deployment.study.name, as_json=False, level="WARNING")
@@ -62,7 +62,7 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
                 screen.say(f"\nServing {where} and {where}/metrics until Ctrl-C.")
                 await asyncio.Event().wait()
 
-    run_until_told(work())
+    run_until_stopped(work())
     released, horizon = len(screen.months), deployment.study.horizon
     if released < horizon:
         screen.say(f"\nStopped with {released} of {horizon} months released. Everything is in {folder}")
@@ -75,16 +75,16 @@ def _prepared(folder: Path | None) -> Path:
     for name in (STUDY, PANEL, "log", "poverty.state"):
         if (folder / name).exists():
             raise InvalidInput(
-                f"--out {display(folder)}: {name} is there already, as after an earlier demo; name another folder"
+                f"--out {display_path(folder)}: {name} is there already, as after an earlier demo; name another folder"
             )
     results_folder(folder, (), inputs=())
     return folder
 
 
-def _simulated(folder: Path, people: int) -> Histories:
+def _simulated(folder: Path, people: int) -> People:
     """What simulated people will report; it is in the folder now, too."""
     reports = simulated_reports(people)
-    with writing(folder / PANEL) as file:
+    with open_for_writing(folder / PANEL) as file:
         file.write(panel_csv(reports))
     return reports
 

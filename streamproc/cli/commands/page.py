@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
-from streamproc.cli.role_server import OVER, listen_and_connect, public_listener, run_and_log, show_metrics
+from streamproc.cli.role_server import STUDY_OVER, listen_and_connect, public_listener, run_and_log, show_metrics
 from streamproc.errors import LogError, NotAllowed
 from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event, set_up_logs
 from streamproc.service.monitor import LEDGER, ProcessMonitor
 from streamproc.status_page import StatusPage
-from streamproc.status_page.follower import Shown
+from streamproc.status_page.follower import PageSnapshot
 
 
 def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) -> None:
@@ -25,7 +25,7 @@ def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) ->
     def report(problem: LogError) -> None:
         if isinstance(problem, NotAllowed):
             raise problem
-        health.trouble(f"the broker is away, trying again: {problem}", LEDGER)
+        health.mark_degraded(f"the broker is away, trying again: {problem}", LEDGER)
 
     status_page = StatusPage(replace(deployment.study, broker=deployment.broker), partial(show_health, health), away=report)
     status_page.attach(listener.app)
@@ -34,16 +34,16 @@ def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) ->
         async with AsyncExitStack() as stack:
             log = await listen_and_connect(stack, [listener], deployment, health)
             await status_page.follow(log)
-            event(OVER)
+            event(STUDY_OVER)
             await asyncio.Event().wait()
 
     run_and_log(listen(), as_json=log_json)
 
 
-def show_health(health: ProcessMonitor, shown: Shown) -> None:
+def show_health(health: ProcessMonitor, shown: PageSnapshot) -> None:
     """Show the metrics of what the page shows. It is ready as long as it reads the topics and finds no problem in them."""
     if shown.following and shown.problem is None:
-        health.followed()
+        health.mark_ledger_read()
     else:
-        health.unfollowed()
+        health.mark_ledger_unread()
     show_metrics(health, shown)

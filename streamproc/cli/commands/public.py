@@ -14,18 +14,18 @@ from streamproc.cli.formatting import (
     INSECURE,
     add_names,
     beside_replace_one,
-    composition_shown,
-    counted,
-    delta_shown,
-    epsilon_shown,
+    format_composition,
+    format_count,
+    format_delta,
+    format_epsilon,
+    format_rounded_up,
+    format_unknown,
     print_table,
-    rounded_up,
     table_console,
     titled_table,
-    unknown_shown,
 )
 from streamproc.client.ledger_json import add_replace_one
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import NoLedger, NoSuchTopic, NotAllowed, Refused, VerificationFailed
 from streamproc.log.port import Log
 from streamproc.privacy.adjacency import Adjacency
@@ -37,23 +37,23 @@ from streamproc.releases.replace_one import replace_one_costs
 from streamproc.service.deployment import Deployment
 from streamproc.service.registration import composition_of
 from streamproc.storage.site_registry import SiteRegistry
-from streamproc.synthesizer.tally_reader import TallyInbox
+from streamproc.synthesizer.tally_reader import TallyReader
 
 
-async def read_public(deployment: Deployment) -> PublicStudy:
+async def read_public(deployment: Deployment) -> PublicReader:
     """Everything public."""
     async with deployment.connect() as log:
         return await _all_of(log, deployment)
 
 
-async def _public_and_watermark(deployment: Deployment) -> tuple[PublicStudy, int | None]:
+async def _public_and_watermark(deployment: Deployment) -> tuple[PublicReader, int | None]:
     """Everything public, and the watermark if we may know it."""
     async with deployment.connect() as log:
         return await _all_of(log, deployment), await _watermark(deployment, log)
 
 
-async def _all_of(log: Log, deployment: Deployment) -> PublicStudy:
-    public = PublicStudy(log, deployment.study)
+async def _all_of(log: Log, deployment: Deployment) -> PublicReader:
+    public = PublicReader(log, deployment.study)
     try:
         await public.catch_up()
         return public
@@ -68,9 +68,9 @@ async def _watermark(deployment: Deployment, log: Log) -> int | None:
         if deployment.topics.tallies not in there:
             # A broker does not even list what we may not see.
             return None if deployment.topics.ledger in there else 0
-        inbox = await TallyInbox.open(log, deployment.study)
+        inbox = await TallyReader.open(log, deployment.study)
         try:
-            end = await log.stable_offset(inbox.topic, 0)
+            end = await log.last_stable_offset(inbox.topic, 0)
             while inbox.position < end:
                 await inbox.poll(timeout=0.5)
             return inbox.watermark
@@ -83,24 +83,24 @@ async def _watermark(deployment: Deployment, log: Log) -> int | None:
         return None
 
 
-def say_if_not_begun(deployment: Deployment, public: PublicStudy) -> None:
+def warn_if_not_begun(deployment: Deployment, public: PublicReader) -> None:
     """A study that has not begun looks like one whose broker was mistyped."""
     if public.ledger is None:
         click.echo(f"{deployment.broker.url}: holds no ledger of {deployment.study.name} yet", err=True)
 
 
-def is_insecure(public: PublicStudy) -> bool | None:
+def is_insecure(public: PublicReader) -> bool | None:
     """Whether its noise came from a seed; None before it began."""
     return public.ledger.study.insecure if public.ledger else None
 
 
-def say_if_insecure(public: PublicStudy) -> None:
+def warn_if_insecure(public: PublicReader) -> None:
     """To people."""
     if is_insecure(public):
         click.echo(INSECURE, err=True)
 
 
-def status_of(deployment: Deployment, public: PublicStudy, watermark: int | None) -> dict[str, Any]:
+def status_of(deployment: Deployment, public: PublicReader, watermark: int | None) -> dict[str, Any]:
     """The object `status --json` prints."""
     study = deployment.study
     last = public.ledger.periods[-1] if public.ledger and public.ledger.periods else None
@@ -147,7 +147,7 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
         delta = deployment.study.privacy.delta
         click.echo(json.dumps(found if total is None else found | {"registry": _composition_to_dict(total, unknown, delta)}))
     else:
-        say_if_not_begun(deployment, public)
+        warn_if_not_begun(deployment, public)
         _show_status(found, expected=deployment.study.population.size)
         if total is not None:
             _show_composition(total, unknown, deployment.study.privacy.delta)
@@ -167,9 +167,11 @@ def _composition_to_dict(total: Composition, unknown: int, delta: float) -> dict
 
 
 def _show_composition(total: Composition, unknown: int, delta: float) -> None:
-    click.echo(f"registry: {composition_shown(total, delta)}" if total.releases else "registry: holds nothing of this study")
+    click.echo(
+        f"registry: {format_composition(total, delta)}" if total.releases else "registry: holds nothing of this study"
+    )
     if unknown:
-        click.echo(unknown_shown(unknown))
+        click.echo(format_unknown(unknown))
 
 
 def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
@@ -177,8 +179,8 @@ def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
     console = table_console()
     console.print(
         f"{found['study']}: {found['released']} of {found['horizon']} periods released, "
-        f"rho {rounded_up(found['rho_spent'])} of {rounded_up(found['rho'])} spent ({found['adjacency']}), "
-        f"epsilon {epsilon_shown(found['epsilon_spent'])} at delta {delta_shown(found['delta'])}"
+        f"rho {format_rounded_up(found['rho_spent'])} of {format_rounded_up(found['rho'])} spent ({found['adjacency']}), "
+        f"epsilon {format_epsilon(found['epsilon_spent'])} at delta {format_delta(found['delta'])}"
         f"{beside_replace_one(found.get('rho_spent_replace_one'), found.get('epsilon_spent_replace_one'))}"
     )
     if found["insecure"]:
@@ -192,9 +194,9 @@ def _show_status(found: Mapping[str, Any], *, expected: int | None) -> None:
     for heading in ("synthetic people", "padding per bin", "rho spent", "of", *beside, "clamped"):
         table.add_column(heading, justify="right")
     for name, row in found["releases"].items():
-        costs = [rounded_up(row["rho_spent"]), rounded_up(row["rho"])]
+        costs = [format_rounded_up(row["rho_spent"]), format_rounded_up(row["rho"])]
         if zero_out:
-            costs += [rounded_up(row["rho_spent_replace_one"]), rounded_up(row["rho_replace_one"])]
+            costs += [format_rounded_up(row["rho_spent_replace_one"]), format_rounded_up(row["rho_replace_one"])]
         table.add_row(name, _counted(row["n_star"]), _counted(row["n_pad"]), *costs, _counted(row["clamped"]))
     print_table(console, table)
 
@@ -204,7 +206,7 @@ def _counted(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
-def people_of(public: PublicStudy) -> int | None:
+def people_of(public: PublicReader) -> int | None:
     """`n`; None before the first column."""
     return next((contract.n for contract in public.contracts().values()), None)
 
@@ -230,6 +232,6 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     if head is None:
         raise NoLedger(study.name, deployment.broker.url)
     if not as_json:
-        verified = f"{counted(public.period, 'period')}, {counted(columns, 'column')} verified"
+        verified = f"{format_count(public.period, 'period')}, {format_count(columns, 'column')} verified"
         click.echo(f"{study.name}: {verified}, head {head}")
-        say_if_insecure(public)
+        warn_if_insecure(public)

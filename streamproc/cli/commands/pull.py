@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from streamproc.cli.commands.public import people_of, read_public, say_if_insecure, say_if_not_begun
+from streamproc.cli.commands.public import people_of, read_public, warn_if_insecure, warn_if_not_begun
 from streamproc.cli.deployment_options import run_once
 from streamproc.client.ledger_json import period_to_dict, redrawn_periods
 from streamproc.errors import VerificationFailed
@@ -29,7 +29,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     if parquet:
         check_arrow()
     public = run_once(deployment, read_public(deployment), waits=True)
-    say_if_not_begun(deployment, public)
+    warn_if_not_begun(deployment, public)
     # All before the first is written: what does not verify leaves no part of it behind.
     public.check_complete()
     if (earlier := _pulled_head(folder / LEDGER)) is not None:
@@ -45,7 +45,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
                 save_panel(panel, folder / f"{name}.parquet")
     write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, people_of(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
-    say_if_insecure(public)
+    warn_if_insecure(public)
 
 
 def _pulled_head(path: Path) -> bytes | None:

@@ -15,24 +15,24 @@ from streamproc.cli.formatting import (
     INSECURE,
     add_names,
     beside_replace_one,
-    composition_shown,
-    delta_shown,
-    epsilon_shown,
+    format_composition,
+    format_delta,
+    format_epsilon,
+    format_rounded_up,
+    format_unknown,
     print_table,
     progress,
-    rounded_up,
     table_console,
     titled_table,
-    unknown_shown,
 )
 from streamproc.files.replay_output import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
-from streamproc.files.study_files import check_enrolled, read_panel, read_roster, read_study
+from streamproc.files.study_files import check_enrolled, read_people, read_roster, read_study
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.contract import Contract, contracts
-from streamproc.replay import Replayed, replay_study, tallies_of
-from streamproc.replay.evaluation import LEVEL, Examine, Score, questions_of
-from streamproc.replay.people import Histories
+from streamproc.releases.contract import Contract, make_contracts
+from streamproc.replay import ReplayResult, replay_study, tallies_of
+from streamproc.replay.evaluation import LEVEL, Evaluator, Score, questions_of
+from streamproc.replay.people import People
 from streamproc.replay.replay import Tallies
 from streamproc.replay.summary import Summary, summary_of
 from streamproc.service.monte_carlo import repeat_study
@@ -48,13 +48,13 @@ def replay(
 ) -> None:
     """Release a whole study over a panel file, and show what it cost."""
     study = read_study(study_path)
-    histories = read_panel(panel_path, study)
+    histories = read_people(panel_path, study)
     if study.population.roster is not None:
         roster = read_roster(study_path.parent / study.population.roster)
         check_enrolled(panel_path, histories, roster)
         histories = histories.enrolled(roster)
     entropy: Entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
-    promised = contracts(study, histories.people, entropy)
+    promised = make_contracts(study, histories.size, entropy)
     tallies = tallies_of(study, histories.filled(study))
     results_folder(folder, promised, inputs=(study_path, panel_path))
     _register(study, histories, folder, insecure=seed is not None, again=again)
@@ -71,7 +71,7 @@ def replay(
         show_report(summary, written, scores, folder / ERRORS)
 
 
-def _register(study: Study, histories: Histories, folder: Path, *, insecure: bool, again: bool) -> None:
+def _register(study: Study, histories: People, folder: Path, *, insecure: bool, again: bool) -> None:
     """Enter this replay in the site registry; say what the registry cannot check. Nothing is drawn before this returns."""
     registry = SiteRegistry.of(os.environ)
     if registry is None:
@@ -83,9 +83,9 @@ def _register(study: Study, histories: Histories, folder: Path, *, insecure: boo
     if made.created:
         click.echo(f"created the site registry {registry.path}", err=True)
     if made.earlier:
-        click.echo(f"registry: {composition_shown(made.composition, study.privacy.delta)}", err=True)
+        click.echo(f"registry: {format_composition(made.composition, study.privacy.delta)}", err=True)
     if made.unknown:
-        click.echo(unknown_shown(made.unknown), err=True)
+        click.echo(format_unknown(made.unknown), err=True)
 
 
 def _replaced(folder: Path) -> str:
@@ -101,18 +101,18 @@ def _holds_real_one(folder: Path, study: Study) -> bool:
     return isinstance(earlier, dict) and earlier.get("study") == study.name and earlier.get("insecure") is False
 
 
-def _once(study: Study, promised: Mapping[str, Contract], tallies: Tallies, entropy: Entropy) -> Replayed:
+def _once(study: Study, promised: Mapping[str, Contract], tallies: Tallies, entropy: Entropy) -> ReplayResult:
     with progress("periods", study.horizon) as advance:
         return replay_study(study, promised, tallies, entropy, lambda period, synthesis, steps: advance())
 
 
 def _repeated(
     study: Study, promised: Mapping[str, Contract], tallies: Tallies, seed: int | None, runs: int, folder: Path
-) -> tuple[Replayed, Mapping[str, Score]]:
+) -> tuple[ReplayResult, Mapping[str, Score]]:
     """Run 0, and the scores of all runs together; rows of `errors.csv` are written as they come."""
-    examine = Examine({name: questions_of(contract, tallies) for name, contract in promised.items()})
+    examine = Evaluator({name: questions_of(contract, tallies) for name, contract in promised.items()})
     scores = dict.fromkeys(promised, Score())
-    first: Replayed | None = None
+    first: ReplayResult | None = None
     with writing_errors(folder) as file, progress("runs", runs) as advance:
         for examined in repeat_study(study, promised, tallies, examine, runs, seed):
             file.write(examined.rows)
@@ -128,8 +128,8 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
     console = table_console()
     print_table(console, _table(summary, scores))
     console.print(
-        f"\nTogether rho {rounded_up(summary['rho_spent'])} of {rounded_up(summary['rho'])}: epsilon "
-        f"{epsilon_shown(summary['epsilon'])} at delta {delta_shown(summary['delta'])}, for a person's whole history "
+        f"\nTogether rho {format_rounded_up(summary['rho_spent'])} of {format_rounded_up(summary['rho'])}: epsilon "
+        f"{format_epsilon(summary['epsilon'])} at delta {format_delta(summary['delta'])}, for a person's whole history "
         f"({summary['adjacency']})"
         f"{beside_replace_one(summary.get('rho_spent_replace_one'), summary.get('epsilon_replace_one'))}."
     )
@@ -144,7 +144,7 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 
 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
-    title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {delta_shown(summary['delta'])}"
+    title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {format_delta(summary['delta'])}"
     table = titled_table(title)
     add_names(table, "release", summary["releases"])
     zero_out = "rho_replace_one" in summary
@@ -169,4 +169,4 @@ def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
 
 
 def _costs(rho: float, delta: float) -> tuple[str, str]:
-    return rounded_up(rho), epsilon_shown(epsilon_of_rho(rho, delta))
+    return format_rounded_up(rho), format_epsilon(epsilon_of_rho(rho, delta))

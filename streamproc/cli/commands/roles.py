@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 
-from streamproc.cli.role_options import Serving
-from streamproc.cli.role_server import OVER, serve
+from streamproc.cli.role_options import RoleOptions
+from streamproc.cli.role_server import STUDY_OVER, serve_role
 from streamproc.errors import InvalidInput
 from streamproc.log.port import Log
 from streamproc.service.deployment import Deployment
@@ -16,7 +16,7 @@ from streamproc.service.registration import register_stream
 from streamproc.service.workers import gather, synthesize
 
 
-def run(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool, until_done: bool) -> None:
+def run(deployment: Deployment, serving: RoleOptions, *, again: bool, catch_up: bool, until_done: bool) -> None:
     """Run all roles in this process."""
 
     register = functools.partial(register_stream, deployment, again=again)
@@ -31,22 +31,24 @@ def run(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool
             await started.wait()  # a refused start changes nothing: no gatherer sends anything either
             group.create_task(gather(deployment, log, health))
         if not until_done:
-            event(OVER)
+            event(STUDY_OVER)
             await asyncio.Event().wait()
 
-    serve(deployment, serving, work)
+    serve_role(deployment, serving, work)
 
 
-def gather_command(deployment: Deployment, serving: Serving, *, partitions: tuple[int, ...]) -> None:
+def gather_command(deployment: Deployment, serving: RoleOptions, *, partitions: tuple[int, ...]) -> None:
     """Run gatherers for the partitions assigned or named."""
     count = deployment.study.broker.partitions
     for partition in partitions:
         if partition >= count:
             raise InvalidInput(f"--partition {partition}: the study has partitions 0..{count - 1}")
-    serve(deployment, serving, lambda log, health: gather(deployment, log, health, sorted(set(partitions))))
+    serve_role(deployment, serving, lambda log, health: gather(deployment, log, health, sorted(set(partitions))))
 
 
-def synthesize_command(deployment: Deployment, serving: Serving, *, again: bool, catch_up: bool) -> None:
+def synthesize_command(deployment: Deployment, serving: RoleOptions, *, again: bool, catch_up: bool) -> None:
     """Run the synthesizer."""
     register = functools.partial(register_stream, deployment, again=again)
-    serve(deployment, serving, lambda log, health: synthesize(deployment, log, health, catch_up=catch_up, register=register))
+    serve_role(
+        deployment, serving, lambda log, health: synthesize(deployment, log, health, catch_up=catch_up, register=register)
+    )

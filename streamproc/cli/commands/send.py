@@ -9,15 +9,15 @@ import click
 
 from streamproc.cli.commands.steward import say_closed, say_created
 from streamproc.cli.deployment_options import run_once
-from streamproc.cli.formatting import counted
+from streamproc.cli.formatting import format_count
 from streamproc.cli.options import check_period
 from streamproc.client.reporter import Reporter
-from streamproc.errors import InvalidInput, NoRoster
-from streamproc.files.study_files import count_strangers, read_panel
+from streamproc.errors import InvalidInput, RosterUnavailable
+from streamproc.files.study_files import count_strangers, read_people
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.privacy.types import Period
-from streamproc.replay.people import MISSING, Histories
-from streamproc.service.close import close_period, closed_so_far
+from streamproc.replay.people import MISSING, People
+from streamproc.service.close import close_period, last_closed_period
 from streamproc.service.deployment import Deployment
 
 
@@ -30,14 +30,14 @@ def send(
         raise InvalidInput("--period and --through: give one of them")
     last = period or through or study.horizon
     check_period("--period" if period else "--through", last, study)
-    panel = read_panel(panel_path, study)
+    panel = read_people(panel_path, study)
     if closing and period is None and through is None:
         last = _last_reported(panel)
     periods = range(period or 1, last + 1)
     run_once(deployment, _send(deployment, panel, periods, closing=closing, packed=packed), waits=True)
 
 
-def _last_reported(panel: Histories) -> int:
+def _last_reported(panel: People) -> int:
     """Periods after it are to come; closed with the others they would be released, which cannot be taken back."""
     reported = (panel.symbols != MISSING).any(axis=0).nonzero()[0]
     last = int(reported[-1]) + 1 if len(reported) else 0
@@ -50,20 +50,20 @@ def _last_reported(panel: Histories) -> int:
     return last
 
 
-async def _send(deployment: Deployment, panel: Histories, periods: Sequence[int], *, closing: bool, packed: bool) -> None:
+async def _send(deployment: Deployment, panel: People, periods: Sequence[int], *, closing: bool, packed: bool) -> None:
     async with deployment.connect() as log:
         await deployment.check_begun(log, only_reports=not closing)
         created = await set_up_topics(log, deployment.study)
         if created:
             say_created(created)
-        closed = await closed_so_far(deployment, log)
+        closed = await last_closed_period(deployment, log)
         _say_who_is_rejected(deployment, panel)
         reporter = Reporter(log, deployment.study)
         for period in periods:
             if period == 1 and closed == 0:
                 _say_who_is_left_out(deployment, panel)
             count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
-            click.echo(f"sent {counted(count, 'report')} of period {period} ({panel.people - count:,} missing)")
+            click.echo(f"sent {format_count(count, 'report')} of period {period} ({panel.size - count:,} missing)")
             ahead = deployment.study.population.ahead
             if ahead is not None and period > closed + ahead:
                 said = f"period {period}: these reports are rejected unless period {period - ahead} was closed before"
@@ -75,11 +75,11 @@ async def _send(deployment: Deployment, panel: Histories, periods: Sequence[int]
                 closed = Period(period)
 
 
-def _say_who_is_rejected(deployment: Deployment, panel: Histories) -> None:
+def _say_who_is_rejected(deployment: Deployment, panel: People) -> None:
     """Where the roster can be read: who only reports need not have it."""
     try:
         roster = deployment.roster
-    except NoRoster:
+    except RosterUnavailable:
         return
     strangers = 0 if roster is None else count_strangers(panel, roster)
     if strangers:
@@ -87,14 +87,14 @@ def _say_who_is_rejected(deployment: Deployment, panel: Histories) -> None:
         click.echo(said, err=True)
 
 
-def _say_who_is_left_out(deployment: Deployment, panel: Histories) -> None:
+def _say_who_is_left_out(deployment: Deployment, panel: People) -> None:
     absent = int((panel.symbols[:, 0] == MISSING).sum())
     if absent and deployment.study.population.roster is None:
         said = f"people without a report in period 1: {absent:,}; as there is no roster, they are not in the study"
         click.echo(said, err=True)
 
 
-async def _send_period(reporter: Reporter, panel: Histories, period: int, alphabet: Sequence[str], *, packed: bool) -> int:
+async def _send_period(reporter: Reporter, panel: People, period: int, alphabet: Sequence[str], *, packed: bool) -> int:
     """How many reports were sent."""
     assert panel.ids is not None
     column = panel.symbols[:, period - 1]

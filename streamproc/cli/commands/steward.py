@@ -10,7 +10,7 @@ from streamproc.cli.deployment_options import run_once
 from streamproc.cli.formatting import showing_stages
 from streamproc.cli.options import check_period
 from streamproc.privacy.types import Period
-from streamproc.service.close import Closing, close_by_word, until_released
+from streamproc.service.close import CloseOutcome, close_period_now, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.service.restore import restore_state
 
@@ -18,7 +18,7 @@ from streamproc.service.restore import restore_state
 def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     """Close a period, and wait for its release if `wait` is true."""
     check_period("--period", period, deployment.study)
-    say_closed(period, run_once(deployment, close_by_word(deployment, Period(period), created=say_created)))
+    say_closed(period, run_once(deployment, close_period_now(deployment, Period(period), created=say_created)))
     say_planned(period, deployment)
     if wait:
         with showing_stages(period) as show:
@@ -31,10 +31,10 @@ def say_created(topics: Sequence[str]) -> None:
     click.echo(f"created topics {', '.join(topics)}", err=True)
 
 
-def say_closed(period: int, closing: Closing) -> None:
+def say_closed(period: int, closing: CloseOutcome) -> None:
     """What came of a word to close a period."""
-    click.echo(f"period {period} was closed already" if closing is Closing.ALREADY else f"period {period} closed")
-    if closing is Closing.SILENT:
+    click.echo(f"period {period} was closed already" if closing is CloseOutcome.ALREADY else f"period {period} closed")
+    if closing is CloseOutcome.SILENT:
         click.echo(f"period {period}: no report has come since period {period - 1} was closed", err=True)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from streamproc.cli.deployment_options import run_until_told
+from streamproc.cli.deployment_options import run_until_stopped
 from streamproc.cli.formatting import INSECURE
-from streamproc.cli.main import while_somebody_reads
-from streamproc.client.subscribe import Published, subscribe
+from streamproc.cli.main import until_stdout_closes
+from streamproc.client.subscribe import ReleasedColumn, subscribe
 from streamproc.panel import AtLeast, Query, exactly
 from streamproc.privacy.types import Period
 from streamproc.releases.contract import WindowContract
@@ -40,10 +40,10 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
                     warned = True
                 click.echo(json.dumps(_column_to_dict(column)) if as_json else _column_line(column))
 
-    run_until_told(while_somebody_reads(show()))
+    run_until_stopped(until_stdout_closes(show()))
 
 
-def _column_to_dict(column: Published) -> dict[str, Any]:
+def _column_to_dict(column: ReleasedColumn) -> dict[str, Any]:
     """The object that `watch --json` prints."""
     found = {
         "release": column.release,
@@ -54,12 +54,12 @@ def _column_to_dict(column: Published) -> dict[str, Any]:
     return found | {"insecure": True} if column.panel.contract.insecure else found
 
 
-def _column_line(column: Published) -> str:
+def _column_line(column: ReleasedColumn) -> str:
     rows, digest = f"{len(column.column):,} rows", column.digest.hex()[:12]
     return f"{column.release} period {column.period}: {_shares(column)}; {rows}, sha256 {digest}"
 
 
-def _shares(column: Published) -> str:
+def _shares(column: ReleasedColumn) -> str:
     """What a column says about the real people, with 95% half-widths: each symbol's share, or of those with a one so far."""
     contract = column.panel.contract
     asked: list[tuple[str, Query]]

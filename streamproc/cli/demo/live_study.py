@@ -6,15 +6,15 @@ import asyncio
 
 import numpy as np
 
-from streamproc.cli.demo.month_table import Beside, Month
+from streamproc.cli.demo.month_table import AnswerVsTruth, Month
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_people import ASKED_FROM, QUESTIONS
-from streamproc.client.public_reader import PublicStudy
+from streamproc.client.public_reader import PublicReader
 from streamproc.client.reporter import Reporter
 from streamproc.log.port import Log
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.privacy.types import Period
-from streamproc.replay.people import MISSING, Histories
+from streamproc.replay.people import MISSING, People
 from streamproc.service.close import close_period
 from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
@@ -43,7 +43,7 @@ class WatchedHealth(ProcessMonitor):
         self._screen.tallied()
 
 
-async def stream_study(deployment: Deployment, reports: Histories, screen: Screen, health: ProcessMonitor) -> None:
+async def stream_study(deployment: Deployment, reports: People, screen: Screen, health: ProcessMonitor) -> None:
     """Everything from the first report to the last column."""
     async with deployment.connect() as inside, deployment.connect() as outside:
         await set_up_topics(outside, deployment.study)
@@ -53,10 +53,10 @@ async def stream_study(deployment: Deployment, reports: Histories, screen: Scree
             await _months(deployment, outside, reports, screen)
 
 
-async def _months(deployment: Deployment, log: Log, reports: Histories, screen: Screen) -> None:
+async def _months(deployment: Deployment, log: Log, reports: People, screen: Screen) -> None:
     """The people, the steward and the analyst take turns: a month begins when the one before is released."""
     study = deployment.study
-    reporter, public = Reporter(log, study), PublicStudy(log, study)
+    reporter, public = Reporter(log, study), PublicReader(log, study)
     try:
         for month in range(1, study.horizon + 1):
             period = Period(month)
@@ -70,7 +70,7 @@ async def _months(deployment: Deployment, log: Log, reports: Histories, screen: 
         await public.close()
 
 
-async def _report(reporter: Reporter, reports: Histories, period: Period, alphabet: tuple[str, ...], screen: Screen) -> int:
+async def _report(reporter: Reporter, reports: People, period: Period, alphabet: tuple[str, ...], screen: Screen) -> int:
     """Send a month's reports; how many there were."""
     assert reports.ids is not None
     column = reports.symbols[:, period - 1]
@@ -85,7 +85,7 @@ async def _report(reporter: Reporter, reports: Histories, period: Period, alphab
     return len(reporting)
 
 
-def _released(public: PublicStudy, reports: Histories, period: Period, count: int) -> Month:
+def _released(public: PublicReader, reports: People, period: Period, count: int) -> Month:
     """What an analyst learns from the topics, whose digests `public` has checked, beside what is true."""
     assert public.ledger is not None
     spent = public.ledger.periods[period - 1].rho_spent
@@ -96,5 +96,5 @@ def _released(public: PublicStudy, reports: Histories, period: Period, count: in
     for question in QUESTIONS:
         panel = public.panel(question.release)
         assert panel is not None
-        answers.append(Beside(float(question.holds(truth).mean()), panel.fraction(question.query, period)))
+        answers.append(AnswerVsTruth(float(question.holds(truth).mean()), panel.fraction(question.query, period)))
     return Month(period, count, tuple(answers), spent)

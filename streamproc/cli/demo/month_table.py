@@ -18,7 +18,7 @@ _BUDGET_BAR = 5
 
 
 @dataclass(frozen=True)
-class Beside:
+class AnswerVsTruth:
     """An answer beside the truth."""
 
     truth: float
@@ -36,13 +36,13 @@ class Month:
 
     period: Period
     reports: int
-    answers: Sequence[Beside]
+    answers: Sequence[AnswerVsTruth]
     """To each question; empty before they can be asked."""
     spent: Rho
 
 
 @dataclass(frozen=True)
-class Signs:
+class BarStyle:
     """What lines and bars are drawn with."""
 
     full: str
@@ -56,10 +56,10 @@ class Signs:
         return Text.assemble((self.full * full, "cyan"), (self.empty * (width - full), "dim"))
 
 
-BLOCKS, ASCII = Signs("█", "░", "─", "▸"), Signs("#", ".", "-", ">")
+BLOCKS, ASCII = BarStyle("█", "░", "─", "▸"), BarStyle("#", ".", "-", ">")
 
 
-def headings(signs: Signs) -> Text:
+def headings(signs: BarStyle) -> Text:
     """What stands above the months."""
     first, second = zip(*(question.heading for question in QUESTIONS), strict=True)
     figures = ["truth answer 95% interval"] * len(QUESTIONS)
@@ -67,7 +67,7 @@ def headings(signs: Signs) -> Text:
     return Text.assemble(*((f"{_heading(*line)}\n", "bold") for line in lines), (signs.rule * _WIDTH, "dim"))
 
 
-def month_line(month: Month, left: float, signs: Signs) -> Text:
+def month_line(month: Month, left: float, signs: BarStyle) -> Text:
     """A month; `left` is the share of the budget that is not spent."""
     answers = [_beside(beside) for beside in month.answers] or [_unanswerable()] * len(QUESTIONS)
     budget = Text.assemble(signs.bar(left, _BUDGET_BAR), f"{max(left, 0):5.0%}")
@@ -79,7 +79,7 @@ def _heading(month: str, reports: str, *others: str) -> str:
     return _GAP.join([f"{month:>5}", f"{reports:>7}", *(f"{name:{_ANSWER_WIDTH}}" for name in questions), budget])
 
 
-def _beside(shown: Beside) -> Text:
+def _beside(shown: AnswerVsTruth) -> Text:
     # A share lies between 0 and 100%, so what lies beyond is not worth showing.
     value, low, high = (min(max(end, 0.0), 1.0) for end in (shown.answer.value, shown.answer.low, shown.answer.high))
     return Text.assemble(

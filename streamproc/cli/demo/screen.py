@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from streamproc.cli.demo.month_table import ASCII, BLOCKS, Month, headings, month_line
-from streamproc.cli.formatting import delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.formatting import format_delta, format_epsilon, format_rounded_up
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.study import Study
@@ -44,7 +44,7 @@ class Screen:
     def introduce(self, people: int, *, seeded: bool) -> None:
         """What is about to happen, for somebody who has never seen it."""
         privacy, horizon = self._study.privacy, self._study.horizon
-        cost = f"rho {rounded_up(privacy.budget)}, which is {self._epsilon_at_delta(privacy.budget)}"
+        cost = f"rho {format_rounded_up(privacy.budget)}, which is {self._epsilon_at_delta(privacy.budget)}"
         noise = (
             "The noise comes from a seed: the run can be repeated, and would protect nobody."
             if seeded
@@ -70,8 +70,8 @@ class Screen:
         covered = sum(beside.covered for beside in shown)
         reports, columns = sum(month.reports for month in self.months), len(self.months) * len(self._study.releases)
         self._console.print(
-            f"\n{reports:,} reports became {columns} columns of synthetic people. The year cost rho {rounded_up(spent)} of "
-            f"{rounded_up(privacy.budget)}: {self._epsilon_at_delta(spent)} ({privacy.adjacency.value})."
+            f"\n{reports:,} reports became {columns} columns of synthetic people. The year cost rho "
+            f"{format_rounded_up(spent)} of {format_rounded_up(privacy.budget)}: {self._epsilon_at_delta(spent)} ({privacy.adjacency.value})."
         )
         self._console.print(
             f"\n{covered} of {len(shown)} intervals hold the truth. Each does with a chance of 95%, so over many runs 19 of "
@@ -127,7 +127,7 @@ class Screen:
 
     def _epsilon_at_delta(self, rho: Rho) -> str:
         delta = self._study.privacy.delta
-        return f"epsilon {epsilon_shown(epsilon_of_rho(rho, delta))} at delta {delta_shown(delta)}"
+        return f"epsilon {format_epsilon(epsilon_of_rho(rho, delta))} at delta {format_delta(delta)}"
 
     def _add(self, line: Text) -> None:
         # Of fixed width: a narrow terminal may break it where it ends, not between words.

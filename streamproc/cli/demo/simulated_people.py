@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamproc.panel import AtLeast, count_of
 from streamproc.panel.query import Query
-from streamproc.replay.people import MISSING, Histories
+from streamproc.replay.people import MISSING, People
 
 MONTHS = 12
 FORGETFUL = 0.03
@@ -80,7 +80,7 @@ QUESTIONS = (
 )
 
 
-def simulated_reports(people: int) -> Histories:
+def simulated_reports(people: int) -> People:
     """What people report: 12% are poor at first; every month 2% of the others become poor and 15% cease to be.
 
     Everybody reports in the first month, for that is what makes them part of the study; later some forget.
@@ -92,10 +92,10 @@ def simulated_reports(people: int) -> Histories:
         poor[:, month] = rng.random(people) < np.where(poor[:, month - 1] == 1, 0.85, 0.02)
     forgotten = rng.random((people, MONTHS)) < FORGETFUL
     forgotten[:, 0] = False
-    return Histories(tuple(f"person-{row}" for row in range(1, people + 1)), np.where(forgotten, np.int8(MISSING), poor))
+    return People(tuple(f"person-{row}" for row in range(1, people + 1)), np.where(forgotten, np.int8(MISSING), poor))
 
 
-def panel_csv(reports: Histories) -> bytes:
+def panel_csv(reports: People) -> bytes:
     """The reports as a panel file."""
     assert reports.ids is not None
     cells = np.array(["0", "1", ""])[reports.symbols].tolist()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamproc.cli.formatting import delta_shown, epsilon_shown, rounded_up
+from streamproc.cli.formatting import format_delta, format_epsilon, format_rounded_up
 from streamproc.errors import InvalidInput
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan
-from streamproc.storage.filesystem import display, replacing
+from streamproc.storage.filesystem import atomic_write, display_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def check_plot_path(path: Path) -> None:
 
 
 def _unwritable(path: Path, why: str | None) -> InvalidInput:
-    return InvalidInput(f"--plot: {display(path)} cannot be written: {why}")
+    return InvalidInput(f"--plot: {display_path(path)} cannot be written: {why}")
 
 
 def write_plot(plan: StudyPlan, path: Path) -> None:
@@ -55,7 +55,7 @@ def write_plot(plan: StudyPlan, path: Path) -> None:
     with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings(action="ignore"):
         figure = _figure(plan)
         try:
-            with replacing(path) as file:
+            with atomic_write(path) as file:
                 figure.savefig(file, format=path.suffix.lower().removeprefix("."))
         except OSError as error:
             raise _unwritable(path, error.strerror) from None
@@ -81,10 +81,11 @@ def _figure(plan: StudyPlan) -> Figure:
 def _title(plan: StudyPlan) -> str:
     total = plan.total
     return (
-        f"{plan.study.name}: {plan.n:,} people, rho {rounded_up(total.rho)}, epsilon "
-        f"{epsilon_shown(total.epsilon)} at delta {delta_shown(total.delta)}, {plan.adjacency.value}"
+        f"{plan.study.name}: {plan.n:,} people, rho {format_rounded_up(total.rho)}, epsilon "
+        f"{format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, {plan.adjacency.value}"
         + "".join(
-            f"\nthe same noise under replace-one: rho {rounded_up(spent.rho)}, epsilon {epsilon_shown(spent.epsilon)}"
+            f"\nthe same noise under replace-one: rho {format_rounded_up(spent.rho)}, "
+            f"epsilon {format_epsilon(spent.epsilon)}"
             for spent in plan.replace_one[-1:]
         )
     )
@@ -123,7 +124,9 @@ def _draw_spending(axes: Axes, plan: StudyPlan) -> None:
     if plan.replace_one:
         usual = [(0, 0.0), *((spent.period, spent.rho) for spent in plan.replace_one)]
         _draw_total(axes, "study, replace-one", usual, "#b00020", 2.4)
-    axes.axhline(plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {rounded_up(plan.budget)}")
+    axes.axhline(
+        plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {format_rounded_up(plan.budget)}"
+    )
     _frame(axes, f"Budget spent ({plan.adjacency.value})", plan.study.horizon)
     axes.set_ylabel("rho, running total")
     axes.set_ylim(0, max(plan.budget, *(spent.rho for spent in (plan.total, *plan.replace_one))) * 1.08)

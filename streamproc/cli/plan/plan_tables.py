@@ -9,11 +9,11 @@ from rich.text import Text
 
 from streamproc.cli.formatting import (
     add_names,
-    delta_shown,
-    epsilon_shown,
-    number_shown,
+    format_delta,
+    format_epsilon,
+    format_number,
+    format_rounded_up,
     print_table,
-    rounded_up,
     table_console,
     titled_table,
 )
@@ -65,14 +65,14 @@ def promise(plan: StudyPlan) -> str:
 def _changes(adjacency: Adjacency, total: Spent) -> str:
     return (
         f"{_PROMISE[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
-        f"by at most rho = {rounded_up(total.rho)} (zCDP), which is epsilon = {epsilon_shown(total.epsilon)} at delta = "
-        f"{delta_shown(total.delta)}."
+        f"by at most rho = {format_rounded_up(total.rho)} (zCDP), which is epsilon = {format_epsilon(total.epsilon)} "
+        f"at delta = {format_delta(total.delta)}."
     )
 
 
 def _releases(plan: StudyPlan) -> Table:
     table = titled_table(
-        f"Releases: budget and noise ({plan.adjacency.value}, delta {delta_shown(plan.study.privacy.delta)})"
+        f"Releases: budget and noise ({plan.adjacency.value}, delta {format_delta(plan.study.privacy.delta)})"
     )
     add_names(table, "release", (release.release.name for release in plan.releases))
     table.add_column("kind", no_wrap=True)
@@ -85,10 +85,10 @@ def _releases(plan: StudyPlan) -> Table:
         table.add_row(
             release.release.name,
             _kind(release),
-            f"{rounded_up(release.contract.rho)}\n{float(release.share):.3g}",
-            epsilon_shown(release.epsilon),
-            *(f"{rounded_up(spent.rho)}\n{epsilon_shown(spent.epsilon)}" for spent in release.replace_one[-1:]),
-            number_shown(release.noise_people),
+            f"{format_rounded_up(release.contract.rho)}\n{float(release.share):.3g}",
+            format_epsilon(release.epsilon),
+            *(f"{format_rounded_up(spent.rho)}\n{format_epsilon(spent.epsilon)}" for spent in release.replace_one[-1:]),
+            format_number(release.noise_people),
             f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
             f"{'' if known else '~'}{memory.rows:,}",
             f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
@@ -122,18 +122,18 @@ def _errors(release: ReleasePlan) -> Table:
 
 def _error_cells(query: QueryPlan) -> list[str]:
     worst, last, only = query.worst, query.last, query.half_people_columns_only
-    largest = number_shown(worst.stderr_people)
+    largest = format_number(worst.stderr_people)
     first = next(
-        error.period for error in query.errors if number_shown(error.stderr_people) == largest
+        error.period for error in query.errors if format_number(error.stderr_people) == largest
     )  # as far as is shown
     return [
         str(first),
-        number_shown(worst.stderr_people),
-        number_shown(worst.half_people),
-        number_shown(worst.half_points),
-        number_shown(last.half_people),
-        number_shown(last.half_points),
-        *([] if only is None else [number_shown(only)]),
+        format_number(worst.stderr_people),
+        format_number(worst.half_people),
+        format_number(worst.half_points),
+        format_number(last.half_people),
+        format_number(last.half_points),
+        *([] if only is None else [format_number(only)]),
     ]
 
 
@@ -153,16 +153,16 @@ def _spending(plan: StudyPlan) -> Table:
 
 def _spending_rows(plan: StudyPlan) -> Iterator[tuple[str, dict[Period, str]]]:
     """The name of each row and its figures by period; a zero-out study's replace-one rows follow its own."""
-    delta = delta_shown(plan.study.privacy.delta)
+    delta = format_delta(plan.study.privacy.delta)
     relations = [("", plan.spending, [release.spending for release in plan.releases])]
     if plan.replace_one:
         relations.append((", replace-one", plan.replace_one, [release.replace_one for release in plan.releases]))
     for suffix, total, releases in relations:
         for release, spending in zip(plan.releases, releases, strict=True):
-            yield f"{release.release.name}: rho{suffix}", {spent.period: rounded_up(spent.rho) for spent in spending}
+            yield f"{release.release.name}: rho{suffix}", {spent.period: format_rounded_up(spent.rho) for spent in spending}
         if len(releases) > 1:
-            yield f"study: rho{suffix}", {spent.period: rounded_up(spent.rho) for spent in total}
-        yield f"study: epsilon at delta {delta}{suffix}", {spent.period: epsilon_shown(spent.epsilon) for spent in total}
+            yield f"study: rho{suffix}", {spent.period: format_rounded_up(spent.rho) for spent in total}
+        yield f"study: epsilon at delta {delta}{suffix}", {spent.period: format_epsilon(spent.epsilon) for spent in total}
 
 
 def _other_adjacency(plan: StudyPlan) -> Table:
@@ -175,10 +175,10 @@ def _other_adjacency(plan: StudyPlan) -> Table:
     for name, spent, other in [*rows, *([("study", plan.total, plan.other)] if len(rows) > 1 else [])]:
         table.add_row(
             name,
-            rounded_up(spent.rho),
-            rounded_up(other.rho),
+            format_rounded_up(spent.rho),
+            format_rounded_up(other.rho),
             f"{other.rho / spent.rho:.2f}",
-            epsilon_shown(other.epsilon),
+            format_epsilon(other.epsilon),
         )
     return table
 
@@ -213,7 +213,7 @@ def _measures(title: str, ways: Sequence[MeasureAlternative]) -> Table:
     for way in ways:
         cells = [
             way.measure,
-            number_shown(way.bin_stderr_people),
+            format_number(way.bin_stderr_people),
             f"{way.variance_ratio:.2f}",
             f"{way.n_pad:,}",
             f"{way.rows:,}",
@@ -227,7 +227,7 @@ def _counters(title: str, ways: Sequence[CounterAlternative]) -> Table:
     numbers = ["worst std error\npeople", "RMS std error\npeople", "RMS\nto chosen"]
     _add_headings(table, ["counter", "allocation"], numbers)
     for way in ways:
-        errors = [number_shown(way.worst_stderr_people), number_shown(way.rms_stderr_people), f"{way.rms_ratio:.2f}"]
+        errors = [format_number(way.worst_stderr_people), format_number(way.rms_stderr_people), f"{way.rms_ratio:.2f}"]
         _add_way(table, [way.counter, way.allocation, *errors], chosen=way.chosen)
     table.caption = "Before clamping; over all weights b = 1..T and all periods."
     return table

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from streamproc.errors import InvalidInput, LogUnavailable, OutcomeUnknown
 from streamproc.log.embedded.sql import SCHEMA
-from streamproc.storage.filesystem import LOST_AND_FOUND, LocalFileSystem, display, sync_found
+from streamproc.storage.filesystem import LOST_AND_FOUND, LocalFileSystem, display_path, sync_existing_folder
 
 APPLICATION = 0x53545250
 VERSION = 1
 """Written into the file, so that nothing else is taken for a log, nor one of another version."""
 
-OURS = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", LOST_AND_FOUND)
+OWN_FILE_SUFFIXES = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", LOST_AND_FOUND)
 """How the names of files end that may lie in a log's folder before the log does: another process may be making it."""
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Database:
         except sqlite3.Error as error:
             # A failed sync does not tell what is on the disk.
             self._close()
-            raise OutcomeUnknown(f"{display(self._path)}: the end of a write failed: {error}") from None
+            raise OutcomeUnknown(f"{display_path(self._path)}: the end of a write failed: {error}") from None
         return result
 
     def _compact(self) -> None:
@@ -97,7 +97,9 @@ class Database:
                 # What VACUUM wrote is in the write-ahead log, and the old pages are in the file until this.
                 busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if busy:
-                    raise LogUnavailable(f"{display(self._path)}: another process is reading what was deleted; try again")
+                    raise LogUnavailable(
+                        f"{display_path(self._path)}: another process is reading what was deleted; try again"
+                    )
         except sqlite3.Error as error:
             raise self._explained(error) from None
 
@@ -124,16 +126,18 @@ class Database:
                 return True
             self._check_folder(create=create)
         except OSError as error:
-            raise LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be read: {error.strerror}") from None
+            raise LogUnavailable(
+                f"embedded log {display_path(self._path.parent)}: cannot be read: {error.strerror}"
+            ) from None
         return False
 
     def _check_folder(self, *, create: bool) -> None:
         """A mistyped name is no empty log; and reports must not come to lie among files that are meant for others."""
         folder = self._path.parent
         if folder.exists() and not folder.is_dir():
-            raise InvalidInput(f"embedded log {display(folder)}: is a file, expected a folder")
-        if create and folder.is_dir() and any(not file.name.endswith(OURS) for file in folder.iterdir()):
-            raise InvalidInput(f"embedded log {display(folder)}: holds other files, expected a log or an empty folder")
+            raise InvalidInput(f"embedded log {display_path(folder)}: is a file, expected a folder")
+        if create and folder.is_dir() and any(not file.name.endswith(OWN_FILE_SUFFIXES) for file in folder.iterdir()):
+            raise InvalidInput(f"embedded log {display_path(folder)}: holds other files, expected a log or an empty folder")
 
     def _create_file(self) -> None:
         folder = self._path.parent
@@ -148,12 +152,12 @@ class Database:
         """SQLite syncs its files, but not the folders that lead to them."""
         try:
             for folder in self._path.parents:
-                sync_found(LocalFileSystem(), folder)
+                sync_existing_folder(LocalFileSystem(), folder)
         except OSError as error:
             raise self._not_created(error) from None
 
     def _not_created(self, error: OSError) -> LogUnavailable:
-        return LogUnavailable(f"embedded log {display(self._path.parent)}: cannot be created: {error.strerror}")
+        return LogUnavailable(f"embedded log {display_path(self._path.parent)}: cannot be created: {error.strerror}")
 
     def _check_version(self, db: sqlite3.Connection) -> None:
         if self._version(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -169,9 +173,9 @@ class Database:
             db.execute("COMMIT")
         application, version = self._version(db)
         if application != APPLICATION:
-            raise InvalidInput(f"{display(self._path)}: expected an embedded log, but it is another kind of database")
+            raise InvalidInput(f"{display_path(self._path)}: expected an embedded log, but it is another kind of database")
         if version != VERSION:
-            raise InvalidInput(f"{display(self._path)}: an embedded log of version {version}, expected {VERSION}")
+            raise InvalidInput(f"{display_path(self._path)}: an embedded log of version {version}, expected {VERSION}")
 
     def _version(self, db: sqlite3.Connection) -> tuple[int, int]:
         return db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0]
@@ -180,13 +184,13 @@ class Database:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         self._close()
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return InvalidInput(f"{display(self._path)}: expected an embedded log, but the file is damaged: {error}")
+            return InvalidInput(f"{display_path(self._path)}: expected an embedded log, but the file is damaged: {error}")
         folder = self._path.parent
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and not os.access(folder, os.W_OK):
             return LogUnavailable(
-                f"embedded log {display(folder)}: whoever reads it must be able to write to its folder too"
+                f"embedded log {display_path(folder)}: whoever reads it must be able to write to its folder too"
             )
-        return LogUnavailable(f"{display(self._path)}: {error}")
+        return LogUnavailable(f"{display_path(self._path)}: {error}")
 
     def _close(self) -> None:
         if self._db is not None:

@@ -9,11 +9,11 @@ from threading import Lock
 from streamproc.errors import LogUnavailable
 from streamproc.storage.filesystem import FileLock, is_held
 
-POLL = 0.25
+POLL_INTERVAL_S = 0.25
 """Seconds between two looks at the locks."""
 
 
-class EmbeddedMembership:
+class EmbeddedGroupMembership:
     """Locks `<group>-member-<i>.lock` and `<group>-<p>.lock` in the folder; a process that dies lets go of all of them."""
 
     def __init__(self, folder: Path, group: str, partitions: int) -> None:
@@ -42,7 +42,7 @@ class EmbeddedMembership:
             if assignment != self._last or left <= 0:
                 self._last = assignment
                 return assignment
-            await asyncio.sleep(min(POLL, left))
+            await asyncio.sleep(min(POLL_INTERVAL_S, left))
 
     async def close(self) -> None:
         # A look outlives the task that was cancelled in it: one under way is awaited, a later one takes nothing.

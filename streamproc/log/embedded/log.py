@@ -12,16 +12,16 @@ from typing import NoReturn, Self, TypeVar
 from streamproc.errors import LogUnavailable, NoSuchTopic, OffsetLost
 from streamproc.log.embedded import sql as store
 from streamproc.log.embedded.database import Database
-from streamproc.log.embedded.group import EmbeddedMembership
-from streamproc.log.embedded.transactions import EmbeddedTransactor
+from streamproc.log.embedded.group import EmbeddedGroupMembership
+from streamproc.log.embedded.transactions import EmbeddedTransactionalProducer
 from streamproc.log.port import Offset, Record, TopicSettings, check_size
 
 FILE = "log.sqlite"
-POLL = 0.05
+POLL_INTERVAL_S = 0.05
 """Seconds between two looks for what other processes wrote."""
 NO_VERSION = -1
 """Where nobody has created a log yet."""
-TRIM_EVERY = 3600.0
+TRIM_INTERVAL_S = 3600.0
 """Seconds between two times that a process which appends to a topic forgets what is too old there."""
 
 T = TypeVar("T")
@@ -74,10 +74,10 @@ class EmbeddedLog:
     async def start_offset(self, topic: str, partition: int) -> Offset:
         return Offset((await self._extent(topic, partition)).start)
 
-    async def end_offset(self, topic: str, partition: int) -> Offset:
+    async def high_watermark(self, topic: str, partition: int) -> Offset:
         return Offset((await self._extent(topic, partition)).end)
 
-    async def stable_offset(self, topic: str, partition: int) -> Offset:
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         await self._expire()
         return await self._ask(topic, lambda db: Offset(store.stable(db, store.extent(db, topic, partition))))
 
@@ -90,7 +90,7 @@ class EmbeddedLog:
         for key, value in records:
             check_size(topic, key, value)
         now = asyncio.get_running_loop().time()
-        if now - self._trimmed.get(topic, -TRIM_EVERY) >= TRIM_EVERY:
+        if now - self._trimmed.get(topic, -TRIM_INTERVAL_S) >= TRIM_INTERVAL_S:
             await self._change(topic, lambda db: store.trim_by_age(db, topic))
             self._trimmed[topic] = now
         return list(map(Offset, await self._change(topic, lambda db: store.append(db, topic, partition, records))))
@@ -101,12 +101,12 @@ class EmbeddedLog:
             raise OffsetLost(topic, partition, offset, at.start, at.end)
         return EmbeddedReader(self, topic, partition, at.id, offset, committed=committed)
 
-    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> EmbeddedTransactor:
-        return EmbeddedTransactor(self._writes, transactional_id, timeout)
+    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> EmbeddedTransactionalProducer:
+        return EmbeddedTransactionalProducer(self._writes, transactional_id, timeout)
 
-    async def membership(self, group: str, topic: str) -> EmbeddedMembership:
+    async def join_group(self, group: str, topic: str) -> EmbeddedGroupMembership:
         settings = await self.settings_of(topic)
-        return EmbeddedMembership(self.folder, group, settings.partitions)
+        return EmbeddedGroupMembership(self.folder, group, settings.partitions)
 
     async def read(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> tuple[T, int]:
         """What a reader finds, and the version of the data it was found in."""
@@ -136,7 +136,7 @@ class EmbeddedLog:
         return self._look
 
     async def _version_soon(self) -> int:
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLL_INTERVAL_S)
         return await self._reads.read(_version, absent=lambda: NO_VERSION)
 
     async def write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None = None) -> T:
@@ -172,7 +172,7 @@ class EmbeddedReader:
         return self._position
 
     @property
-    def incarnation(self) -> bytes:
+    def topic_id(self) -> bytes:
         return b"%d" % self._opened
 
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:

@@ -8,24 +8,24 @@ from streamproc.errors import NoSuchTopic
 from streamproc.log.embedded import sql as store
 from streamproc.log.embedded.database import Database
 from streamproc.log.port import NO_TIME, Offset, check_size
-from streamproc.log.transaction_state import Moves
+from streamproc.log.transaction_state import TransactionStateMachine
 
 
-class EmbeddedTransactor:
+class EmbeddedTransactionalProducer:
     """Its records are in the file from `send` on, with their offsets; `commit` only changes the transaction's status."""
 
     def __init__(self, database: Database, transactional_id: str, timeout: float) -> None:
         self._database, self._id, self._timeout = database, transactional_id, timeout
-        self._moves = Moves()
+        self._moves = TransactionStateMachine()
         self._epoch = 0
         self._transaction: int | None = None
 
     async def fence(self) -> None:
-        with self._moves.move("fence"):
+        with self._moves.transition("fence"):
             self._epoch = await self._database.write(lambda db: store.fence(db, self._id))
 
     async def begin(self) -> None:
-        with self._moves.move("begin"):
+        with self._moves.transition("begin"):
             self._transaction = None
 
     async def send(
@@ -44,17 +44,17 @@ class EmbeddedTransactor:
         def absent() -> tuple[int, Offset]:
             raise NoSuchTopic(topic)
 
-        with self._moves.move("send"):
+        with self._moves.transition("send"):
             check_size(topic, key, value)
             self._transaction, offset = await self._database.write(work, absent)
             return offset
 
     async def commit(self) -> None:
-        with self._moves.move("commit"):
+        with self._moves.transition("commit"):
             await self._end(store.Status.COMMITTED)
 
     async def abort(self) -> None:
-        with self._moves.move("abort"):
+        with self._moves.transition("abort"):
             await self._end(store.Status.ABORTED)
 
     async def _end(self, status: store.Status) -> None:

@@ -17,48 +17,48 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
 from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic, NotAllowed, PolicyViolated
-from streamproc.log.kafka.aiokafka_patches import NotReady, wait_for_ready
-from streamproc.log.kafka.auth_probe import knock
-from streamproc.log.kafka.error_translation import explained, explained_code
+from streamproc.log.kafka.aiokafka_patches import NoBrokerReady, require_brokers_on_bootstrap
+from streamproc.log.kafka.auth_probe import probe_broker
+from streamproc.log.kafka.error_translation import translate_error, translate_error_code
 from streamproc.log.kafka.protocol import OffsetsRequest, TopicsRequest
-from streamproc.log.kafka.settings import PREFIX, KafkaSettings, for_a_question, milliseconds
+from streamproc.log.kafka.settings import PREFIX, KafkaSettings, metadata_timeout, milliseconds
 from streamproc.log.port import TopicSettings
 
 RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
 """No leader yet, another leader or controller, another epoch; 78: a new leader does not know its high watermark yet."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 0.05, 1.0
 """Seconds between two attempts, doubling."""
 
 T = TypeVar("T")
 
 
-class TryAgain(Exception):
+class RetriableError(Exception):
     """Not now; the message says why, should it be the last attempt."""
 
 
-class Questions:
+class AdminConnection:
     """`timeout` is how many seconds a question is asked for; then it is LogUnavailable."""
 
     def __init__(self, settings: KafkaSettings, timeout: float) -> None:
         self.timeout = timeout
         self._settings = settings
-        self._patience = for_a_question(timeout)
-        self._client = AIOKafkaClient(request_timeout_ms=milliseconds(self._patience), **settings.options())
-        wait_for_ready(self._client)
+        self._node_timeout = metadata_timeout(timeout)
+        self._client = AIOKafkaClient(request_timeout_ms=milliseconds(self._node_timeout), **settings.options())
+        require_brokers_on_bootstrap(self._client)
 
     async def start(self) -> None:
         """Connect to any of the servers."""
-        await self.until_answered("connecting", self._start)
+        await self.retry_until_deadline("connecting", self._start)
 
     async def _start(self) -> None:
         await self._probe()
         try:
             await self._client.bootstrap()
-        except NotReady:
-            raise TryAgain("connecting: no broker is ready yet") from None
+        except NoBrokerReady:
+            raise RetriableError("connecting: no broker is ready yet") from None
         except KafkaError:
             security = f"{PREFIX}SECURITY {self._settings.security}"
-            raise TryAgain(f"connecting: the broker answered and then hung up; is {security} what it wants?") from None
+            raise RetriableError(f"connecting: the broker answered and then hung up; is {security} what it wants?") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -69,30 +69,30 @@ class Questions:
         denied, reason = None, "no answer"
         for host, port, _ in self._client.hosts:
             try:
-                return await knock(host, port, self._settings, self._patience)
+                return await probe_broker(host, port, self._settings, self._node_timeout)
             except NotAllowed as denial:
                 denied = denied or denial
             except LogUnavailable as away:
                 reason = str(away)
-        raise denied or TryAgain(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
+        raise denied or RetriableError(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
 
-    async def _knock_at(self, node: int) -> None:
+    async def _probe_node(self, node: int) -> None:
         """Whether that broker lets us in, under the address that the others tell. Raises NotAllowed, or TryAgain."""
         broker = self._client.cluster.broker_metadata(node)
         if broker is None:
             return await self._probe()
         try:
-            await knock(broker.host, broker.port, self._settings, self._patience)
+            await probe_broker(broker.host, broker.port, self._settings, self._node_timeout)
         except LogUnavailable as away:
-            raise TryAgain(f"broker {broker.host}:{broker.port} cannot be reached: {away}") from None
+            raise RetriableError(f"broker {broker.host}:{broker.port} cannot be reached: {away}") from None
 
-    async def check_welcome(self) -> None:
+    async def check_authentication(self) -> None:
         """Raise NotAllowed if brokers that we reach do not let us in any more, as after a password was changed."""
-        with suppress(TryAgain, TimeoutError):
+        with suppress(RetriableError, TimeoutError):
             async with asyncio.timeout(self.timeout):
                 await self._probe()
 
-    async def ask(self, request: Any, what: str, node: int | None = None) -> Any:
+    async def send_request(self, request: Any, what: str, node: int | None = None) -> Any:
         """One attempt at one request to `node`, or to any; the broker's answer, whatever it says."""
         node = self._client.get_random_node() if node is None else node
         try:
@@ -100,42 +100,42 @@ class Questions:
         except (KafkaError, OSError, TimeoutError) as error:
             self._client.force_metadata_update()
             if isinstance(error, (KafkaConnectionError, NodeNotReadyError)):
-                await self._knock_at(node)  # a client says no more than that it has no connection
-            failure = explained(error, what, LogUnavailable)
-            raise (TryAgain(str(failure)) if isinstance(failure, LogUnavailable) else failure) from None
+                await self._probe_node(node)  # a client says no more than that it has no connection
+            failure = translate_error(error, what, LogUnavailable)
+            raise (RetriableError(str(failure)) if isinstance(failure, LogUnavailable) else failure) from None
 
-    async def until_answered(self, what: str, attempt: Callable[[], Awaitable[T]], timeout: float | None = None) -> T:
+    async def retry_until_deadline(self, what: str, attempt: Callable[[], Awaitable[T]], timeout: float | None = None) -> T:
         """What `attempt` returns, once it does not raise TryAgain any more."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.timeout if timeout is None else timeout)
-        pause, reason = FIRST_PAUSE, f"{what}: no answer from the broker in time"
+        pause, reason = MIN_RETRY_PAUSE_S, f"{what}: no answer from the broker in time"
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
                     return await attempt()
-            except TryAgain as again:
+            except RetriableError as again:
                 reason = str(again)
             except TimeoutError:
                 raise LogUnavailable(reason) from None
             if loop.time() + pause > deadline:
                 raise LogUnavailable(reason)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
 
 def check(code: int, what: str) -> None:
     """Raise what an error code in an answer means, if it is one."""
     if code in RETRIABLE:
-        raise TryAgain(f"{what}: Kafka's error {code}")
+        raise RetriableError(f"{what}: Kafka's error {code}")
     if code != 0:
-        raise explained_code(code, what, LogUnavailable)
+        raise translate_error_code(code, what, LogUnavailable)
 
 
 NO_TOPIC, INVALID_TOPIC = 3, 17
 
 
 @dataclass(frozen=True)
-class Look:
+class TopicMetadata:
     """A topic as a broker knows it."""
 
     id: bytes
@@ -148,7 +148,7 @@ class Look:
     """Partition to the nodes that have a copy of it."""
 
 
-def read_look(topic: str, answer: dict[str, Any]) -> Look:
+def parse_topic_metadata(topic: str, answer: dict[str, Any]) -> TopicMetadata:
     """What a broker says of one topic. Raises NoSuchTopic, NotAllowed, TryAgain."""
     what, (found,) = f"topic {topic}", answer["topics"]
     if found["error_code"] in (NO_TOPIC, INVALID_TOPIC):
@@ -157,8 +157,8 @@ def read_look(topic: str, answer: dict[str, Any]) -> Look:
     parts = {part["partition"]: part for part in found["partitions"]}
     leaders = {number: part["leader"] for number, part in parts.items()}
     if not leaders or min(leaders.values()) < 0:
-        raise TryAgain(f"{what}: a partition has no leader")
-    return Look(
+        raise RetriableError(f"{what}: a partition has no leader")
+    return TopicMetadata(
         found["topic_id"],
         leaders,
         {number: part["leader_epoch"] for number, part in parts.items()},
@@ -173,18 +173,18 @@ REFUSED = (INVALID_TOPIC, 37, 38, 39, 40, 42)
 TOPIC_RESOURCE = 2
 
 
-class Topics:
+class TopicAdmin:
     """Each call is repeated until the cluster has answered."""
 
-    def __init__(self, questions: Questions) -> None:
-        self._questions = questions
-        self.check_welcome = questions.check_welcome
+    def __init__(self, questions: AdminConnection) -> None:
+        self._connection = questions
+        self.check_authentication = questions.check_authentication
 
     async def all(self) -> tuple[dict[str, int], int]:
         """Topics that any broker knows and their numbers of partitions, Kafka's own left out; and the number of brokers."""
 
         async def once() -> tuple[dict[str, int], int]:
-            first = (await self._questions.ask(TopicsRequest(None), what)).to_object()
+            first = (await self._connection.send_request(TopicsRequest(None), what)).to_object()
             others = await self._answers({broker["node_id"] for broker in first["brokers"]}, TopicsRequest(None), what)
             known = {
                 topic["topic"]: len(topic["partitions"])
@@ -195,22 +195,22 @@ class Topics:
             return known, len(first["brokers"])
 
         what = "the list of topics"
-        return await self._questions.until_answered(what, once)
+        return await self._connection.retry_until_deadline(what, once)
 
-    async def look(self, topic: str, *, node: int | None = None, timeout: float | None = None) -> Look:
+    async def topic_metadata(self, topic: str, *, node: int | None = None, timeout: float | None = None) -> TopicMetadata:
         """What `node`, or any, knows of the topic. Raises NotAllowed, and NoSuchTopic if that node, or all, know of none."""
 
-        async def once() -> Look:
-            answer = (await self._questions.ask(TopicsRequest([topic]), what, node)).to_object()
+        async def once() -> TopicMetadata:
+            answer = (await self._connection.send_request(TopicsRequest([topic]), what, node)).to_object()
             try:
-                return read_look(topic, answer)
+                return parse_topic_metadata(topic, answer)
             except NoSuchTopic:
                 if node is None and await self._anybody_knows(topic, answer["brokers"], without=1):
-                    raise TryAgain(f"{what}: not every broker knows of it yet") from None
+                    raise RetriableError(f"{what}: not every broker knows of it yet") from None
                 raise
 
         what = f"topic {topic}"
-        return await self._questions.until_answered(what, once, timeout)
+        return await self._connection.retry_until_deadline(what, once, timeout)
 
     async def _anybody_knows(self, topic: str, brokers: list[dict[str, Any]], *, without: int) -> bool:
         nodes = {broker["node_id"] for broker in brokers}
@@ -223,12 +223,12 @@ class Topics:
         """What all but the last `without` of these say; fewer if others cannot be reached, none where there is only one."""
         if len(nodes) < 2:
             return []
-        waiting = {asyncio.ensure_future(self._questions.ask(request, what, node)) for node in nodes}
+        waiting = {asyncio.ensure_future(self._connection.send_request(request, what, node)) for node in nodes}
         answers: list[dict[str, Any]] = []
         try:
             while waiting and len(answers) < len(nodes) - without:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                answers += [each.result().to_object() for each in done if not isinstance(each.exception(), TryAgain)]
+                answers += [each.result().to_object() for each in done if not isinstance(each.exception(), RetriableError)]
         finally:
             for each in waiting:
                 each.cancel()
@@ -240,32 +240,34 @@ class Topics:
         With three copies, two of which must have a record before it is acknowledged, two know of a leader before anything is
         acknowledged by it. So of any two that are asked one knows of it.
         """
-        looks = [await self.look_at(topic, partition)]
+        looks = [await self.partition_metadata(topic, partition)]
         replicas = looks[0].replicas[partition]
         if len(replicas) > 1:
             answers = await self._answers(replicas, TopicsRequest([topic]), f"topic {topic}")
             if len(answers) < len(replicas) - 1:
-                raise TryAgain(f"topic {topic}: not enough brokers answer to know who leads it")
-            looks += [read_look(topic, answer) for answer in answers if answer["topics"][0]["error_code"] == 0]
+                raise RetriableError(f"topic {topic}: not enough brokers answer to know who leads it")
+            looks += [parse_topic_metadata(topic, answer) for answer in answers if answer["topics"][0]["error_code"] == 0]
         last = max(looks, key=lambda look: look.epochs.get(partition, -1))
         return last.leaders[partition], last.epochs[partition]
 
-    async def look_at(self, topic: str, partition: int) -> Look:
+    async def partition_metadata(self, topic: str, partition: int) -> TopicMetadata:
         """The same, where that partition must be one of it."""
-        look = await self.look(topic)
+        look = await self.topic_metadata(topic)
         if partition not in look.leaders:
             raise NoSuchTopic(topic, partition)
         return look
 
-    async def look_with_leader(self, topic: str, partition: int, *, timeout: float) -> Look:
+    async def metadata_from_leader(self, topic: str, partition: int, *, timeout: float) -> TopicMetadata:
         """What the leader of that partition knows, whoever that becomes meanwhile."""
 
-        async def once() -> Look:
-            leader = (await self.look_at(topic, partition)).leaders[partition]
-            return read_look(topic, (await self._questions.ask(TopicsRequest([topic]), what, leader)).to_object())
+        async def once() -> TopicMetadata:
+            leader = (await self.partition_metadata(topic, partition)).leaders[partition]
+            return parse_topic_metadata(
+                topic, (await self._connection.send_request(TopicsRequest([topic]), what, leader)).to_object()
+            )
 
         what = f"topic {topic}"
-        return await self._questions.until_answered(what, once, timeout)
+        return await self._connection.retry_until_deadline(what, once, timeout)
 
     async def offset(self, topic: str, partition: int, which: int, *, committed: bool = False) -> int:
         """EARLIEST; or LATEST, which is the high watermark, or for `committed` readers the last stable offset."""
@@ -273,14 +275,14 @@ class Topics:
         async def once() -> int:
             leader, epoch = await self._leader(topic, partition)
             request = OffsetsRequest(topic, partition, epoch, which, committed=committed)
-            ((_, ((_, code, _, offset, *_),)),) = (await self._questions.ask(request, what, leader)).topics
+            ((_, ((_, code, _, offset, *_),)),) = (await self._connection.send_request(request, what, leader)).topics
             if code == NO_TOPIC:
-                raise TryAgain(f"{what}: the leader does not know the topic")
+                raise RetriableError(f"{what}: the leader does not know the topic")
             check(code, what)
             return int(offset)
 
         what = f"offsets of {topic}"
-        return await self._questions.until_answered(what, once)
+        return await self._connection.retry_until_deadline(what, once)
 
     async def create(self, topic: str, settings: TopicSettings) -> None:
         """Create it unless it is there; returns when its partitions have leaders."""
@@ -288,10 +290,10 @@ class Topics:
         async def once() -> None:
             request = CreateTopicsRequest(
                 [(topic, settings.partitions, settings.replication, [], list(_config(settings).items()))],
-                int(1000 * self._questions.timeout),
+                int(1000 * self._connection.timeout),
                 False,
             )
-            ((_, code, message),) = (await self._questions.ask(request, what)).topic_errors
+            ((_, code, message),) = (await self._connection.send_request(request, what)).topic_errors
             if code in REFUSED:
                 raise InvalidInput(f"{what}: {message}")
             if code == POLICY_VIOLATION:
@@ -300,51 +302,51 @@ class Topics:
 
         async def visible() -> None:
             try:
-                await self.look(topic)
+                await self.topic_metadata(topic)
             except NoSuchTopic:
-                raise TryAgain(f"{what}: it does not appear") from None
+                raise RetriableError(f"{what}: it does not appear") from None
 
         what = f"creating topic {topic}"
-        await self._questions.until_answered(what, once)
-        await self._questions.until_answered(what, visible)
+        await self._connection.retry_until_deadline(what, once)
+        await self._connection.retry_until_deadline(what, visible)
 
     async def delete(self, topic: str) -> None:
         """Delete it if it is there; returns when it is gone from every broker that can be reached."""
 
         async def once() -> None:
-            request = DeleteTopicsRequest([topic], int(1000 * self._questions.timeout))
-            ((_, code),) = (await self._questions.ask(request, what)).topic_error_codes
+            request = DeleteTopicsRequest([topic], int(1000 * self._connection.timeout))
+            ((_, code),) = (await self._connection.send_request(request, what)).topic_error_codes
             check(0 if code == NO_TOPIC else code, what)
 
         async def gone() -> None:
-            answer = (await self._questions.ask(TopicsRequest([topic]), what)).to_object()
+            answer = (await self._connection.send_request(TopicsRequest([topic]), what)).to_object()
             try:
-                read_look(topic, answer)
+                parse_topic_metadata(topic, answer)
             except NoSuchTopic:
                 # The broker that is heard of last may be the one that is asked next.
                 if not await self._anybody_knows(topic, answer["brokers"], without=0):
                     return
-            raise TryAgain(f"{what}: it does not disappear")
+            raise RetriableError(f"{what}: it does not disappear")
 
         what = f"deleting topic {topic}"
-        await self._questions.until_answered(what, once)
-        await self._questions.until_answered(what, gone)
+        await self._connection.retry_until_deadline(what, once)
+        await self._connection.retry_until_deadline(what, gone)
 
     async def settings_of(self, topic: str) -> TopicSettings:
         """How it is set up, whatever of it is the cluster's default."""
 
         async def once() -> dict[str, str]:
             request = DescribeConfigsRequest([(TOPIC_RESOURCE, topic, names)], False)
-            ((code, _, _, _, entries),) = (await self._questions.ask(request, what)).resources
+            ((code, _, _, _, entries),) = (await self._connection.send_request(request, what)).resources
             if code == NO_TOPIC:
-                raise TryAgain(f"{what}: not every broker knows of it yet")
+                raise RetriableError(f"{what}: not every broker knows of it yet")
             check(code, what)
             return {entry[0]: entry[1] for entry in entries}
 
         what = f"settings of topic {topic}"
-        look = await self.look(topic)
+        look = await self.topic_metadata(topic)
         names = list(_config(TopicSettings(1)))
-        config = await self._questions.until_answered(what, once)
+        config = await self._connection.retry_until_deadline(what, once)
         return TopicSettings(
             partitions=len(look.leaders),
             retention_ms=int(config["retention.ms"]),

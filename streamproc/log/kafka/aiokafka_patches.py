@@ -26,7 +26,7 @@ from aiokafka.errors import CorruptRecordException, KafkaConnectionError, KafkaE
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-FRAME = struct.Struct(">qi")
+BATCH_HEADER = struct.Struct(">qi")
 """Of every batch: the first offset, and how many bytes follow."""
 VERSION_AT, COUNT_AT, RECORDS_AT = 16, 57, 61
 """Where a batch has its version; and one of version 2 the number of its records, and the first of them."""
@@ -56,7 +56,7 @@ class ReadableRecords:
     def next_batch(self) -> Any:
         """The next one; there must be one."""
         batch, begin = self._records.next_batch(), self._at
-        self._at += FRAME.size + FRAME.unpack_from(self._content, begin)[1]
+        self._at += BATCH_HEADER.size + BATCH_HEADER.unpack_from(self._content, begin)[1]
         # Brokers keep older versions only in topics that are older than transactions.
         return ReadableBatch(batch, self._content, begin) if self._content[begin + VERSION_AT] >= 2 else batch
 
@@ -102,7 +102,7 @@ def _blank(offsets: Sequence[int]) -> Iterator[PlainRecord]:
 
 
 def _as_brokers_read_it(fetched: bytes, begin: int, offsets: Sequence[int]) -> Iterator[PlainRecord]:
-    end = begin + FRAME.size + FRAME.unpack_from(fetched, begin)[1]
+    end = begin + BATCH_HEADER.size + BATCH_HEADER.unpack_from(fetched, begin)[1]
     try:
         return iter(_records(fetched[begin:end], offsets))
     except (IndexError, struct.error):
@@ -161,7 +161,7 @@ def _end(batch: bytes, at: int, length: int) -> int:
     return at + length
 
 
-def open_every_batch(consumer: AIOKafkaConsumer) -> None:
+def patch_batch_decoding(consumer: AIOKafkaConsumer) -> None:
     """Make a started consumer read batches as above; it, and no other in the process.
 
     aiokafka has no option for it, so the one method that unpacks what was fetched sees another `MemoryRecords`.
@@ -173,7 +173,7 @@ def open_every_batch(consumer: AIOKafkaConsumer) -> None:
     fetcher._proc_fetch_request = MethodType(own, fetcher)
 
 
-def never_create(client: Any) -> None:
+def disable_topic_auto_creation(client: Any) -> None:
     """Make an AIOKafkaClient ask about its topics without creating them.
 
     Most brokers create whatever topic a client names, with settings of their own; a consumer whose topic is deleted would
@@ -200,11 +200,11 @@ async def _metadata_update(self: Any, cluster_metadata: Any, topics: set[str]) -
     return False
 
 
-class NotReady(KafkaConnectionError):  # type: ignore[misc]
+class NoBrokerReady(KafkaConnectionError):  # type: ignore[misc]
     """A broker answers, but knows of no broker that serves."""
 
 
-def wait_for_ready(client: Any) -> None:
+def require_brokers_on_bootstrap(client: Any) -> None:
     """Make an AIOKafkaClient fail to start, rather than start without knowing any broker.
 
     A broker that is starting or shutting down tells of none, not even of itself. aiokafka then keeps that connection and,
@@ -219,7 +219,7 @@ async def _bootstrap(self: Any) -> None:
         kept = self._conns.pop(("bootstrap", ConnectionGroup.DEFAULT), None)
         if kept is not None:
             kept.close()
-        raise NotReady("no broker is ready yet")
+        raise NoBrokerReady("no broker is ready yet")
 
 
 GRACE = 5.0

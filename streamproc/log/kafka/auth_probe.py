@@ -11,7 +11,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
 from streamproc.errors import LogUnavailable, NotAllowed
-from streamproc.log.kafka.error_translation import DENIED, explained
+from streamproc.log.kafka.error_translation import DENIED, translate_error
 from streamproc.log.kafka.settings import PREFIX, KafkaSettings
 
 _BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -21,7 +21,7 @@ _TLS_ALERT = 0x1503
 """How an answer in TLS begins that says why there will be no other."""
 
 
-async def knock(host: str, port: int, settings: KafkaSettings, timeout: float) -> None:
+async def probe_broker(host: str, port: int, settings: KafkaSettings, timeout: float) -> None:
     """Connect, show who we are, and hang up. Raises NotAllowed; or LogUnavailable, whose message is the reason alone."""
     try:
         connection = await create_conn(host, port, request_timeout_ms=int(1000 * timeout), **settings.security_options())
@@ -47,7 +47,7 @@ def _denial(error: BaseException, settings: KafkaSettings) -> str | None:
     if isinstance(error, IllegalSaslStateError):
         return f"the broker does not want SASL here, but {PREFIX}SECURITY is {settings.security}"
     if isinstance(error, DENIED):
-        return str(explained(error, "the broker does not let us in", NotAllowed))
+        return str(translate_error(error, "the broker does not let us in", NotAllowed))
     if isinstance(error, ValueError):
         return "the broker could not prove that it knows our password; somebody else may answer there"
     if isinstance(error, IncompleteReadError) and (error.expected or 0) >> 16 == _TLS_ALERT and settings.tls is None:

@@ -8,19 +8,24 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamproc.errors import LogUnavailable, NoSuchTopic, OffsetLost
-from streamproc.log.kafka.admin import EARLIEST, LATEST, Look, Topics
-from streamproc.log.kafka.aiokafka_patches import never_create, open_every_batch, stop_consumer, wait_for_ready
-from streamproc.log.kafka.error_translation import explained
-from streamproc.log.kafka.settings import KafkaSettings, for_work, milliseconds
+from streamproc.log.kafka.admin import EARLIEST, LATEST, TopicAdmin, TopicMetadata
+from streamproc.log.kafka.aiokafka_patches import (
+    disable_topic_auto_creation,
+    patch_batch_decoding,
+    require_brokers_on_bootstrap,
+    stop_consumer,
+)
+from streamproc.log.kafka.error_translation import translate_error
+from streamproc.log.kafka.settings import KafkaSettings, milliseconds, produce_timeout
 from streamproc.log.port import Offset, Record
 
 FETCH_BYTES = 4 * 1024 * 1024
 """Of one fetch of a partition, unless a single record is larger."""
-LEADER_PATIENCE, PATIENCE = 1.0, 5.0
+LEADER_TIMEOUT_S, METADATA_TIMEOUT_S = 1.0, 5.0
 """Seconds to ask who led last what the topic is now, and then whoever leads now, before a read is LogUnavailable."""
 
 
-class KafkaReader:
+class PartitionConsumer:
     """A consumer of one partition.
 
     aiokafka says once that an offset is out of range, and says nothing when a topic was created anew and is long enough
@@ -31,44 +36,44 @@ class KafkaReader:
     def __init__(
         self,
         settings: KafkaSettings,
-        topics: Topics,
+        topics: TopicAdmin,
         topic: str,
         partition: int,
         offset: Offset,
         timeout: float,
-        closed: Callable[[KafkaReader], None],
+        closed: Callable[[PartitionConsumer], None],
         *,
         committed: bool,
     ) -> None:
         self._topics, self._closed = topics, closed
-        self._patience = min(PATIENCE, timeout)
+        self._patience = min(METADATA_TIMEOUT_S, timeout)
         self._at = TopicPartition(topic, partition)
         self._position = offset
         self._fetched: Sequence[Record] = ()
         self._lost: OffsetLost | NoSuchTopic | None = None
-        self._opened: Look | None = None
+        self._opened: TopicMetadata | None = None
         self._consumer = AIOKafkaConsumer(
             auto_offset_reset="none",
             enable_auto_commit=False,
             isolation_level="read_committed" if committed else "read_uncommitted",
             max_partition_fetch_bytes=FETCH_BYTES,
-            request_timeout_ms=milliseconds(for_work(timeout)),
+            request_timeout_ms=milliseconds(produce_timeout(timeout)),
             **settings.options(),
         )
-        never_create(self._consumer._client)
-        wait_for_ready(self._consumer._client)
+        disable_topic_auto_creation(self._consumer._client)
+        require_brokers_on_bootstrap(self._consumer._client)
 
     async def open(self) -> None:
         """Check that the offset is in the log, and begin to fetch."""
-        self._opened = await self._topics.look_at(self._at.topic, self._at.partition)
+        self._opened = await self._topics.partition_metadata(self._at.topic, self._at.partition)
         start, end = await self._extent()
         if not start <= self._position <= end:
             raise OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
         try:
             await self._consumer.start()
-            open_every_batch(self._consumer)
+            patch_batch_decoding(self._consumer)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise explained(error, f"reading {self._at.topic}", LogUnavailable) from None
+            raise translate_error(error, f"reading {self._at.topic}", LogUnavailable) from None
         self._consumer.assign([self._at])
         self._consumer.seek(self._at, self._position)
 
@@ -77,7 +82,7 @@ class KafkaReader:
         return self._position
 
     @property
-    def incarnation(self) -> bytes:
+    def topic_id(self) -> bytes:
         assert self._opened is not None
         return self._opened.id
 
@@ -101,7 +106,7 @@ class KafkaReader:
         except OffsetOutOfRangeError:
             raise await self._loss() from None
         except KafkaError as error:
-            raise explained(error, f"reading {self._at.topic}", LogUnavailable) from None
+            raise translate_error(error, f"reading {self._at.topic}", LogUnavailable) from None
         records: Sequence[Record] = found.get(self._at, ())
         return records
 
@@ -110,10 +115,10 @@ class KafkaReader:
         assert self._opened is not None
         try:
             leader = self._opened.leaders[self._at.partition]
-            look = await self._topics.look(self._at.topic, node=leader, timeout=LEADER_PATIENCE)
+            look = await self._topics.topic_metadata(self._at.topic, node=leader, timeout=LEADER_TIMEOUT_S)
         except LogUnavailable:
             # A partition without a leader must not look like one to which nothing is sent.
-            look = await self._topics.look_with_leader(self._at.topic, self._at.partition, timeout=self._patience)
+            look = await self._topics.metadata_from_leader(self._at.topic, self._at.partition, timeout=self._patience)
         if look.id != self._opened.id:
             raise await self._loss()
         self._opened = look
@@ -126,7 +131,7 @@ class KafkaReader:
         """Why a broker does not have our offset: one that was away for a while may not have it yet."""
         assert self._opened is not None
         start, end = await self._extent()
-        if start <= self._position <= end and (await self._topics.look(self._at.topic)).id == self._opened.id:
+        if start <= self._position <= end and (await self._topics.topic_metadata(self._at.topic)).id == self._opened.id:
             return LogUnavailable(f"reading {self._at.topic}: a broker answers that is behind the others")
         return OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
 

@@ -40,7 +40,7 @@ DENIED = (
 TOO_LARGE = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
 
 
-def explained(error: BaseException, what: str, otherwise: type[LogError], *, size: int = 0) -> LogError:
+def translate_error(error: BaseException, what: str, otherwise: type[LogError], *, size: int = 0) -> LogError:
     """The port's error for what aiokafka raised while it did `what`; `otherwise` if it is none with a meaning of its own."""
     for each in (error, error.__cause__):
         if isinstance(each, FENCED):
@@ -54,9 +54,9 @@ def explained(error: BaseException, what: str, otherwise: type[LogError], *, siz
     return otherwise(f"{what}: {_name(error)}")
 
 
-def explained_code(code: int, what: str, otherwise: type[LogError]) -> LogError:
+def translate_error_code(code: int, what: str, otherwise: type[LogError]) -> LogError:
     """The same for an error code in a broker's answer."""
-    return explained(kafka.for_code(code)(), what, otherwise)
+    return translate_error(kafka.for_code(code)(), what, otherwise)
 
 
 def _name(error: BaseException) -> str:

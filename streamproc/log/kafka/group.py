@@ -9,15 +9,15 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamproc.errors import LogUnavailable
-from streamproc.log.kafka.aiokafka_patches import never_create, stop_consumer, wait_for_ready
-from streamproc.log.kafka.error_translation import explained
+from streamproc.log.kafka.aiokafka_patches import disable_topic_auto_creation, require_brokers_on_bootstrap, stop_consumer
+from streamproc.log.kafka.error_translation import translate_error
 from streamproc.log.kafka.settings import KafkaSettings
 
-POLL = 0.05
+POLL_INTERVAL_S = 0.05
 """Seconds between two looks at the assignment."""
-HEARTBEAT = 3.0
+MAX_HEARTBEAT_INTERVAL_S = 3.0
 """Seconds between two heartbeats at most: by them a member hears that partitions are to be shared anew."""
-MAX_SILENCE = 60.0
+MAX_POLL_INTERVAL_S = 60.0
 """Seconds without a call of `assigned` after which the group takes this member for dead."""
 
 
@@ -37,11 +37,11 @@ class _PauseAll(ConsumerRebalanceListener):  # type: ignore[misc]
         self.joined = True
 
 
-class KafkaMembership:
+class KafkaGroupMembership:
     """A consumer in the group that fetches nothing and commits nothing."""
 
     def __init__(
-        self, settings: KafkaSettings, group: str, topic: str, timeout: float, closed: Callable[[KafkaMembership], None]
+        self, settings: KafkaSettings, group: str, topic: str, timeout: float, closed: Callable[[KafkaGroupMembership], None]
     ) -> None:
         self._group, self._topic, self._timeout, self._closed = group, topic, timeout, closed
         self._last: frozenset[int] | None = None
@@ -52,21 +52,21 @@ class KafkaMembership:
             # Without a position aiokafka would raise for each partition; this one is never read from.
             auto_offset_reset="latest",
             session_timeout_ms=int(1000 * settings.timeouts.session),
-            heartbeat_interval_ms=int(1000 * min(HEARTBEAT, settings.timeouts.session / 3)),
-            max_poll_interval_ms=int(1000 * MAX_SILENCE),
+            heartbeat_interval_ms=int(1000 * min(MAX_HEARTBEAT_INTERVAL_S, settings.timeouts.session / 3)),
+            max_poll_interval_ms=int(1000 * MAX_POLL_INTERVAL_S),
             request_timeout_ms=int(1000 * timeout),
             **settings.options(),
         )
         self._listener = _PauseAll(self._consumer)
-        never_create(self._consumer._client)
-        wait_for_ready(self._consumer._client)
+        disable_topic_auto_creation(self._consumer._client)
+        require_brokers_on_bootstrap(self._consumer._client)
 
     async def open(self) -> None:
         """Join; the first assignment comes later."""
         try:
             await self._consumer.start()
         except (KafkaError, OSError, TimeoutError) as error:
-            raise explained(error, f"joining {self._group}", LogUnavailable) from None
+            raise translate_error(error, f"joining {self._group}", LogUnavailable) from None
         self._consumer.subscribe([self._topic], listener=self._listener)
 
     @property
@@ -83,17 +83,17 @@ class KafkaMembership:
             if assignment != (self._last or frozenset()) or left <= 0:
                 self._last = assignment
                 return assignment
-            await asyncio.sleep(min(POLL, left))
+            await asyncio.sleep(min(POLL_INTERVAL_S, left))
 
     async def _poll(self) -> None:
         """Show that we live, and hear of errors. While the group is rebalancing this would wait for its end."""
         try:
-            async with asyncio.timeout(POLL):
+            async with asyncio.timeout(POLL_INTERVAL_S):
                 await self._consumer.getmany(timeout_ms=0)
         except TimeoutError:
             pass
         except KafkaError as error:
-            raise explained(error, f"group {self._group}", LogUnavailable) from None
+            raise translate_error(error, f"group {self._group}", LogUnavailable) from None
 
     async def close(self) -> None:
         await stop_consumer(self._consumer)

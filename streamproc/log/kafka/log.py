@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import Self
 
 from streamproc.errors import LogUnavailable
-from streamproc.log.kafka.admin import EARLIEST, LATEST, Questions, Topics
-from streamproc.log.kafka.consumer import KafkaReader
-from streamproc.log.kafka.group import KafkaMembership
-from streamproc.log.kafka.producer import Appender, KafkaTransactor
+from streamproc.log.kafka.admin import EARLIEST, LATEST, AdminConnection, TopicAdmin
+from streamproc.log.kafka.consumer import PartitionConsumer
+from streamproc.log.kafka.group import KafkaGroupMembership
+from streamproc.log.kafka.producer import IdempotentProducer, KafkaTransactionalProducer
 from streamproc.log.kafka.settings import KafkaSettings
 from streamproc.log.port import Offset, TopicSettings, check_size
 
-SLOW_CONNECTION = 2.0
+SLOW_CONNECTION_S = 2.0
 """Seconds of connecting after which `on_slow` is called."""
 
 
@@ -24,17 +24,17 @@ class KafkaLog:
 
     def __init__(self, settings: KafkaSettings, *, timeout: float = 30.0, on_slow: Callable[[], None] | None = None) -> None:
         self._settings, self._timeout, self._on_slow = settings, timeout, on_slow
-        self._open: set[KafkaReader | KafkaTransactor | KafkaMembership] = set()
+        self._open: set[PartitionConsumer | KafkaTransactionalProducer | KafkaGroupMembership] = set()
 
     async def __aenter__(self) -> Self:
-        self._questions = Questions(self._settings, self._timeout)
-        self._topics = Topics(self._questions)
-        self._appender = Appender(self._settings, self._topics, self._timeout)
-        slow = None if self._on_slow is None else asyncio.get_running_loop().call_later(SLOW_CONNECTION, self._on_slow)
+        self._connection = AdminConnection(self._settings, self._timeout)
+        self._topics = TopicAdmin(self._connection)
+        self._appender = IdempotentProducer(self._settings, self._topics, self._timeout)
+        slow = None if self._on_slow is None else asyncio.get_running_loop().call_later(SLOW_CONNECTION_S, self._on_slow)
         try:
-            await self._questions.start()
+            await self._connection.start()
         except BaseException:
-            await self._questions.close()
+            await self._connection.close()
             raise
         finally:
             if slow is not None:
@@ -47,7 +47,7 @@ class KafkaLog:
         for each in list(self._open):
             await each.close()
         await self._appender.close()
-        await self._questions.close()
+        await self._connection.close()
 
     async def brokers(self) -> int:
         return (await self._topics.all())[1]
@@ -67,10 +67,10 @@ class KafkaLog:
     async def start_offset(self, topic: str, partition: int) -> Offset:
         return Offset(await self._topics.offset(topic, partition, EARLIEST))
 
-    async def end_offset(self, topic: str, partition: int) -> Offset:
+    async def high_watermark(self, topic: str, partition: int) -> Offset:
         return Offset(await self._topics.offset(topic, partition, LATEST))
 
-    async def stable_offset(self, topic: str, partition: int) -> Offset:
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         return Offset(await self._topics.offset(topic, partition, LATEST, committed=True))
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
@@ -83,8 +83,8 @@ class KafkaLog:
             check_size(topic, key, value)
         return await self._appender.append(topic, partition, records)
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> KafkaReader:
-        reader = KafkaReader(
+    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> PartitionConsumer:
+        reader = PartitionConsumer(
             self._settings, self._topics, topic, partition, offset, self._timeout, self._open.discard, committed=committed
         )
         self._open.add(reader)
@@ -92,31 +92,33 @@ class KafkaLog:
             await reader.open()
         except BaseException as error:
             await reader.close()
-            await self._check_welcome(error)
+            await self._check_authentication(error)
             raise
         return reader
 
-    async def transactor(self, transactional_id: str, *, timeout: float | None = None) -> KafkaTransactor:
+    async def transactional_producer(
+        self, transactional_id: str, *, timeout: float | None = None
+    ) -> KafkaTransactionalProducer:
         seconds = self._settings.timeouts.transaction if timeout is None else timeout
-        transactor = KafkaTransactor(
+        transactor = KafkaTransactionalProducer(
             self._settings, self._topics, transactional_id, seconds, self._timeout, self._open.discard
         )
         self._open.add(transactor)
         return transactor
 
-    async def membership(self, group: str, topic: str) -> KafkaMembership:
-        await self._topics.look(topic)
-        membership = KafkaMembership(self._settings, group, topic, self._timeout, self._open.discard)
+    async def join_group(self, group: str, topic: str) -> KafkaGroupMembership:
+        await self._topics.topic_metadata(topic)
+        membership = KafkaGroupMembership(self._settings, group, topic, self._timeout, self._open.discard)
         self._open.add(membership)
         try:
             await membership.open()
         except BaseException as error:
             await membership.close()
-            await self._check_welcome(error)
+            await self._check_authentication(error)
             raise
         return membership
 
-    async def _check_welcome(self, error: BaseException) -> None:
+    async def _check_authentication(self, error: BaseException) -> None:
         """A client that cannot be started does not tell why; old connections live on when new ones are denied."""
         if isinstance(error, LogUnavailable):
-            await self._questions.check_welcome()
+            await self._connection.check_authentication()

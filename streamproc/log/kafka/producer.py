@@ -11,16 +11,16 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streamproc.errors import LogError, LogUnavailable, OutcomeUnknown
-from streamproc.log.kafka.admin import LATEST, Topics
-from streamproc.log.kafka.aiokafka_patches import never_create, wait_for_ready
-from streamproc.log.kafka.error_translation import explained
-from streamproc.log.kafka.settings import KafkaSettings, for_work, milliseconds
+from streamproc.log.kafka.admin import LATEST, TopicAdmin
+from streamproc.log.kafka.aiokafka_patches import disable_topic_auto_creation, require_brokers_on_bootstrap
+from streamproc.log.kafka.error_translation import translate_error
+from streamproc.log.kafka.settings import KafkaSettings, milliseconds, produce_timeout
 from streamproc.log.port import NO_TIME, Offset, check_size
-from streamproc.log.transaction_state import Moves, Stage
+from streamproc.log.transaction_state import TransactionState, TransactionStateMachine
 
 BATCH_BYTES = 256 * 1024
 """Of one produce request for a partition, unless a single record is larger."""
-GRACE = 5.0
+STOP_TIMEOUT_S = 5.0
 """Seconds a producer gets to end in order."""
 
 ERRORS = (KafkaError, OSError, TimeoutError, AssertionError)
@@ -42,9 +42,9 @@ def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIO
         **options,
     )
     # Of one broker alone: a record that waits for a leader has all of the time, and then nothing of it is repeated.
-    producer.client._request_timeout_ms = milliseconds(for_work(timeout))
-    never_create(producer.client)
-    wait_for_ready(producer.client)
+    producer.client._request_timeout_ms = milliseconds(produce_timeout(timeout))
+    disable_topic_auto_creation(producer.client)
+    require_brokers_on_bootstrap(producer.client)
     # aiokafka reports its end to this future, which it only has within a transaction.
     producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
     return producer
@@ -57,7 +57,7 @@ async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) ->
     """
     if not at_once:
         try:
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
                 await producer.stop()
             return
         except ERRORS:
@@ -87,10 +87,10 @@ def _forget_failures(producer: AIOKafkaProducer) -> None:
             _seen(waiter)
 
 
-class Appender:
+class IdempotentProducer:
     """What is appended outside transactions, by one producer that is replaced whenever something went wrong."""
 
-    def __init__(self, settings: KafkaSettings, topics: Topics, timeout: float) -> None:
+    def __init__(self, settings: KafkaSettings, topics: TopicAdmin, timeout: float) -> None:
         self._settings, self._topics, self._timeout = settings, topics, timeout
         self._producer: AIOKafkaProducer | None = None
         self._starting = asyncio.Lock()
@@ -99,7 +99,7 @@ class Appender:
     async def append(self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]) -> Sequence[Offset]:
         """The offsets, once all are acknowledged."""
         if (topic, partition) not in self._known:
-            await self._topics.look_at(topic, partition)
+            await self._topics.partition_metadata(topic, partition)
             self._known.add((topic, partition))
         producer = await self._started(topic)
         sent: list[asyncio.Future[Any]] = []
@@ -112,7 +112,7 @@ class Appender:
         except ERRORS as error:
             await self._drop(producer)
             largest = max(len(value) + len(key or b"") for key, value in records)
-            raise explained(error, topic, OutcomeUnknown if sent else LogUnavailable, size=largest) from None
+            raise translate_error(error, topic, OutcomeUnknown if sent else LogUnavailable, size=largest) from None
         except BaseException:
             await self._drop(producer)
             raise
@@ -136,9 +136,9 @@ class Appender:
                 except BaseException as error:
                     await stop_producer(producer, at_once=True)
                     if isinstance(error, ERRORS):
-                        failure = explained(error, f"starting a producer for {topic}", LogUnavailable)
+                        failure = translate_error(error, f"starting a producer for {topic}", LogUnavailable)
                         if isinstance(failure, LogUnavailable):
-                            await self._topics.check_welcome()
+                            await self._topics.check_authentication()
                         raise failure from None
                     raise
                 self._producer = producer
@@ -157,26 +157,26 @@ def _seen(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-SETTLING = 5.0
+COMMIT_VISIBLE_TIMEOUT_S = 5.0
 """Seconds to wait until readers can see the end of a transaction that is decided."""
-SETTLING_PAUSE = 0.01
+COMMIT_VISIBLE_POLL_S = 0.01
 
 
-class KafkaTransactor:
+class KafkaTransactionalProducer:
     """One transactional producer. Every send is awaited: Kafka commits a transaction of which a send failed."""
 
     def __init__(
         self,
         settings: KafkaSettings,
-        topics: Topics,
+        topics: TopicAdmin,
         transactional_id: str,
         timeout: float,
         patience: float,
-        closed: Callable[[KafkaTransactor], None],
+        closed: Callable[[KafkaTransactionalProducer], None],
     ) -> None:
         self._settings, self._topics, self._id = settings, topics, transactional_id
         self._timeout, self._patience, self._closed = timeout, patience, closed
-        self._moves = Moves()
+        self._moves = TransactionStateMachine()
         self._producer: AIOKafkaProducer | None = None
         self._known: set[tuple[str, int]] = set()
         self._sent: dict[tuple[str, int], int] = {}
@@ -189,7 +189,7 @@ class KafkaTransactor:
             try:
                 await self._producer.start()
             except KafkaConnectionError:
-                await self._topics.check_welcome()
+                await self._topics.check_authentication()
                 raise
 
     async def begin(self) -> None:
@@ -202,7 +202,7 @@ class KafkaTransactor:
         async with self._call("send", f" to {topic}", size=len(value) + len(key or b"")):
             check_size(topic, key, value)
             if (topic, partition) not in self._known:
-                await self._topics.look_at(topic, partition)
+                await self._topics.partition_metadata(topic, partition)
                 self._known.add((topic, partition))
             sent = await self._started().send_and_wait(topic, value, key=key, partition=partition, timestamp_ms=timestamp)
             self._sent[topic, partition] = sent.offset
@@ -222,27 +222,27 @@ class KafkaTransactor:
         """Kafka answers when the end is decided, and lets readers know some milliseconds later."""
         sent, self._sent = self._sent, {}
         with suppress(LogError, TimeoutError):
-            async with asyncio.timeout(SETTLING):
+            async with asyncio.timeout(COMMIT_VISIBLE_TIMEOUT_S):
                 for (topic, partition), offset in sent.items():
                     while await self._topics.offset(topic, partition, LATEST, committed=True) <= offset:
-                        await asyncio.sleep(SETTLING_PAUSE)
+                        await asyncio.sleep(COMMIT_VISIBLE_POLL_S)
 
     async def close(self) -> None:
         """Leaves an open transaction to time out or to be fenced."""
         producer, self._producer = self._producer, None
         if producer is not None:
             # What a transactor that failed still has under way must not arrive later on.
-            await stop_producer(producer, at_once=self._moves.stage is not Stage.READY)
+            await stop_producer(producer, at_once=self._moves.state is not TransactionState.READY)
         self._closed(self)
 
     @asynccontextmanager
     async def _call(self, call: str, where: str = "", *, size: int = 0) -> AsyncIterator[None]:
-        with self._moves.move(call):
+        with self._moves.transition(call):
             try:
                 async with asyncio.timeout(self._patience):
                     yield
             except ERRORS as error:
-                raise explained(error, f"{call} of {self._id}{where}", OutcomeUnknown, size=size) from None
+                raise translate_error(error, f"{call} of {self._id}{where}", OutcomeUnknown, size=size) from None
 
     def _started(self) -> AIOKafkaProducer:
         if self._producer is None:

@@ -12,7 +12,7 @@ from typing import Any
 from streamproc.errors import InvalidInput
 from streamproc.storage.environment import KNOWN as KNOWN_VARIABLES
 from streamproc.storage.environment import check_environment
-from streamproc.storage.filesystem import display
+from streamproc.storage.filesystem import display_path
 from streamproc.storage.secret_files import read_secret, warn_if_open, warn_once
 
 PREFIX = "STREAMPROC_KAFKA_"
@@ -136,27 +136,29 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
             context.load_cert_chain(given["CERT"], given["KEY"], password=lambda: b"")
             warn_if_open(f"{PREFIX}KEY", Path(given["KEY"]))
     except ssl.SSLError as error:
-        raise InvalidInput(f"{PREFIX}{name}: {display(Path(given[name]))}: expected PEM: {error.reason or error}") from None
+        raise InvalidInput(
+            f"{PREFIX}{name}: {display_path(Path(given[name]))}: expected PEM: {error.reason or error}"
+        ) from None
     except OSError as error:
-        raise InvalidInput(f"{PREFIX}{name}: {display(Path(given[name]))}: cannot be read: {error.strerror}") from None
+        raise InvalidInput(f"{PREFIX}{name}: {display_path(Path(given[name]))}: cannot be read: {error.strerror}") from None
     return context
 
 
-LEAST = 2.0
+MIN_BROKER_TIMEOUT_S = 2.0
 """Seconds for one broker to answer, at least, unless the whole call has less."""
 
 
-def for_a_question(timeout: float) -> float:
+def metadata_timeout(timeout: float) -> float:
     """Of a call that may take so many seconds: for what any broker answers at once."""
-    return max(timeout / 8, min(timeout, LEAST))
+    return max(timeout / 8, min(timeout, MIN_BROKER_TIMEOUT_S))
 
 
-def for_work(timeout: float) -> float:
+def produce_timeout(timeout: float) -> float:
     """The same for what may take a broker longer, such as a record that all copies must have.
 
     Two may be silent one after the other, and still a third is asked in time.
     """
-    return max(timeout / 3, min(timeout, LEAST))
+    return max(timeout / 3, min(timeout, MIN_BROKER_TIMEOUT_S))
 
 
 def milliseconds(seconds: float) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, BinaryIO, cast
 
-from streamproc.storage.filesystem import Status
+from streamproc.storage.filesystem import FileStatus
 from streamproc.testing.simulated.file_faults import FileFaults, Killed, Step
 from streamproc.testing.simulated.storage import Node, Storage, StoredFile, StoredFolder, copied, failure
 
@@ -140,10 +140,10 @@ class SimulatedFileSystem:
         with self._step("names", folder):
             return sorted(self.machine.storage.folder(folder).entries)
 
-    def status(self, path: Path) -> Status:
+    def status(self, path: Path) -> FileStatus:
         with self._step("status", path):
             node = self._node(path)
-            return Status(node.owner, node.mode, isinstance(node, StoredFolder))
+            return FileStatus(node.owner, node.mode, isinstance(node, StoredFolder))
 
     def set_mode(self, path: Path, mode: int) -> None:
         with self._changing("set_mode", path):

@@ -14,7 +14,7 @@ from streamproc.log.port import Offset, TopicSettings, check_size
 from streamproc.testing.simulated.broker import SimulatedBroker
 from streamproc.testing.simulated.faults import Faults
 from streamproc.testing.simulated.file_faults import Killed
-from streamproc.testing.simulated.parts import SimulatedMembership, SimulatedReader, SimulatedTransactor
+from streamproc.testing.simulated.parts import SimulatedGroupMembership, SimulatedReader, SimulatedTransactionalProducer
 
 Result = TypeVar("Result")
 
@@ -90,11 +90,11 @@ class SimulatedLog:
     async def start_offset(self, topic: str, partition: int) -> Offset:
         return Offset(await self.call("start_offset", topic, lambda: self.broker.partition(topic, partition).start))
 
-    async def end_offset(self, topic: str, partition: int) -> Offset:
-        return Offset(await self.call("end_offset", topic, lambda: self.broker.partition(topic, partition).end))
+    async def high_watermark(self, topic: str, partition: int) -> Offset:
+        return Offset(await self.call("high_watermark", topic, lambda: self.broker.partition(topic, partition).end))
 
-    async def stable_offset(self, topic: str, partition: int) -> Offset:
-        return Offset(await self.call("stable_offset", topic, lambda: self.broker.partition(topic, partition).stable))
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
+        return Offset(await self.call("last_stable_offset", topic, lambda: self.broker.partition(topic, partition).stable))
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
         return (await self._append("append", topic, partition, [(key, value)]))[0]
@@ -122,13 +122,15 @@ class SimulatedLog:
 
         return await self.call("reader", topic, opened)
 
-    async def transactor(self, transactional_id: str, *, timeout: float = 60.0) -> SimulatedTransactor:
-        return SimulatedTransactor(self, transactional_id, timeout)
+    async def transactional_producer(
+        self, transactional_id: str, *, timeout: float = 60.0
+    ) -> SimulatedTransactionalProducer:
+        return SimulatedTransactionalProducer(self, transactional_id, timeout)
 
-    async def membership(self, group: str, topic: str) -> SimulatedMembership:
-        def joined() -> SimulatedMembership:
+    async def join_group(self, group: str, topic: str) -> SimulatedGroupMembership:
+        def joined() -> SimulatedGroupMembership:
             self.broker.partition(topic, 0)
-            return SimulatedMembership(self, group, topic)
+            return SimulatedGroupMembership(self, group, topic)
 
         return await self.call("membership", topic, joined)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streamproc.log.port import NO_TIME, Offset, Record, check_size
-from streamproc.log.transaction_state import Moves, Stage
+from streamproc.log.transaction_state import TransactionState, TransactionStateMachine
 from streamproc.testing.simulated.partition import Partition, Status, Stored, Transaction
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SimulatedReader:
         return self._position
 
     @property
-    def incarnation(self) -> bytes:
+    def topic_id(self) -> bytes:
         return b"%d" % self._opened.number
 
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
@@ -53,21 +53,21 @@ class SimulatedReader:
         """Nothing to let go of."""
 
 
-class SimulatedTransactor:
+class SimulatedTransactionalProducer:
     """A transactor, whose transaction is in the broker from its first record on."""
 
     def __init__(self, log: SimulatedLog, transactional_id: str, timeout: float) -> None:
         self._log, self._id, self._timeout = log, transactional_id, timeout
-        self._moves = Moves()
+        self._moves = TransactionStateMachine()
         self._epoch = 0
         self._transaction: Transaction | None = None
 
     async def fence(self) -> None:
-        with self._moves.move("fence"):
+        with self._moves.transition("fence"):
             self._epoch = await self._log.change("fence", None, lambda: self._log.broker.fence(self._id))
 
     async def begin(self) -> None:
-        with self._moves.move("begin"):
+        with self._moves.transition("begin"):
             broker = self._log.broker
             self._transaction = await self._log.call(
                 "begin", None, lambda: broker.begin(self._id, self._epoch, self._timeout)
@@ -76,7 +76,7 @@ class SimulatedTransactor:
     async def send(
         self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
     ) -> Offset:
-        with self._moves.move("send"):
+        with self._moves.transition("send"):
             check_size(topic, key, value)
             broker, transaction = self._log.broker, self._open()
 
@@ -86,12 +86,12 @@ class SimulatedTransactor:
             return Offset(await self._log.change("send", topic, append))
 
     async def commit(self) -> None:
-        with self._moves.move("commit"):
+        with self._moves.transition("commit"):
             broker, transaction = self._log.broker, self._open()
             await self._log.change("commit", None, lambda: broker.end(transaction, Status.COMMITTED))
 
     async def abort(self) -> None:
-        with self._moves.move("abort"):
+        with self._moves.transition("abort"):
             broker, transaction = self._log.broker, self._open()
             await self._log.change("abort", None, lambda: broker.end(transaction, Status.ABORTED))
 
@@ -100,12 +100,12 @@ class SimulatedTransactor:
         self._transaction = None
 
     def _open(self) -> Transaction:
-        if self._transaction is None or self._moves.stage is not Stage.OPEN:
+        if self._transaction is None or self._moves.state is not TransactionState.OPEN:
             raise RuntimeError("no transaction is open")
         return self._transaction
 
 
-class SimulatedMembership:
+class SimulatedGroupMembership:
     """A member that is heard of whenever it asks."""
 
     def __init__(self, log: SimulatedLog, group: str, topic: str) -> None:

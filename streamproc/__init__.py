@@ -49,11 +49,12 @@ _HOMES = {
     "streamproc.errors": ["StreamprocError"],
     "streamproc.panel": ["Answer", "AtLeast", "LastSymbols", "Panel", "Query", "count_of", "exactly", "in_a_row"],
     "streamproc.storage.entropy": ["SeededEntropy", "SystemEntropy"],
-    "streamproc.files.study_files": ["read_panel", "read_study"],
+    "streamproc.files.study_files": ["read_people", "read_study"],
     "streamproc.files.release_files": ["load_panel", "save_panel"],
-    "streamproc.replay": ["Replayed", "replay_study", "tallies_of"],
-    "streamproc.study": ["Histories", "Study", "parse_study"],
-    "streamproc.releases.contract": ["Contract", "contracts", "stated_contracts"],
+    "streamproc.replay": ["ReplayResult", "replay_study", "tallies_of"],
+    "streamproc.replay.people": ["People"],
+    "streamproc.study": ["Study", "parse_study"],
+    "streamproc.releases.contract": ["Contract", "make_contracts", "stated_contracts"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

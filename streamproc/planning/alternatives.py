@@ -11,8 +11,7 @@ from streamproc.planning.plan import Alternative, CounterAlternative, MeasureAlt
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
-from streamproc.releases.window import padding
+from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, padding
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 
 COMPARED_UP_TO = 200

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from streamproc.planning.plan import PlanMessage, ReleasePlan
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.contract import WindowContract
-from streamproc.releases.window import padding
+from streamproc.releases.contract import WindowContract, padding
 from streamproc.study import Study, WindowRelease
 from streamproc.study.study import MAX_RHO
 

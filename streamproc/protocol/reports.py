@@ -70,7 +70,7 @@ class ReportBatch:
         # Most have no more bytes than they may have characters.
         if spans is None or not spans.lengths.all() or (spans.lengths.max() > MAX_ID and max(map(len, self.ids)) > MAX_ID):
             raise Malformed(f"ids: expected text of 1 to {MAX_ID} characters each")
-        object.__setattr__(self, "id_spans", spans)
+        object.__setattr__(self, "encoded_ids", spans)
         if self.periods.dtype != np.uint16 or self.periods.shape != (size,):
             raise Malformed("t: expected 2 bytes for each id")
         if self.symbols.dtype != np.uint8 or self.symbols.shape != (size,):

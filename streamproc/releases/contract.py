@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from typing import Any, Literal, TypeAlias
 
 from streamproc.errors import StudyError
@@ -16,7 +17,6 @@ from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Rho
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.window import padding
 from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 
 MAX_ROWS = 2**31 - 1
@@ -156,6 +156,16 @@ def _cumulative_mechanism(study: Study, release: CumulativeRelease, rho: Rho) ->
         adjacency=study.privacy.adjacency,
         rho=rho,
     )
+
+
+def padding(mechanism: WindowMechanism, beta: float) -> int:
+    """`n_pad`, in people per bin. In decimals: every machine must come to the same public number."""
+    with localcontext(Context(prec=40)):
+        q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)
+        noise = (2 * Decimal(mechanism.bin_variance)).sqrt()
+        rounding = ((1 - q**-k) / (2 * (1 - 1 / q))).sqrt()
+        tail = (m * mechanism.steps / Decimal(beta)).ln().sqrt()
+        return int(((noise + rounding) * tail).to_integral_value(ROUND_CEILING))
 
 
 def contract_to_dict(contract: Contract) -> dict[str, Any]:

@@ -8,7 +8,6 @@ fixed by what was released before.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -144,16 +143,6 @@ def _check_tally(contract: WindowContract, period: Period, tally: IntArray) -> N
     people = contract.n if period >= mechanism.k else 0
     if tally.shape != (mechanism.bins,) or (tally < 0).any() or int(tally.sum()) != people:
         raise ValueError(f"a tally of release {contract.name} needs {mechanism.bins} counts that add up to n")
-
-
-def padding(mechanism: WindowMechanism, beta: float) -> int:
-    """`n_pad`, in people per bin. In decimals: every machine must come to the same public number."""
-    with localcontext(Context(prec=40)):
-        q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)
-        noise = (2 * Decimal(mechanism.bin_variance)).sqrt()
-        rounding = ((1 - q**-k) / (2 * (1 - 1 / q))).sqrt()
-        tail = (m * mechanism.steps / Decimal(beta)).ln().sqrt()
-        return int(((noise + rounding) * tail).to_integral_value(ROUND_CEILING))
 
 
 def round_groups(numerators: IntArray, denominator: int, rng: np.random.Generator) -> IntArray:

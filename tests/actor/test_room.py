@@ -152,7 +152,7 @@ class NeverAsked(FreshEntropy):
 
 
 def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamproc.synthesizer.worker.most_memory", lambda _: 2**62, raising=False)
+    monkeypatch.setattr("streamproc.synthesizer.worker.max_step_memory", lambda _: 2**62, raising=False)
 
     async def run() -> None:
         world = await begun()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli.declarations import replay as replay_module
+from streamproc.cli.commands import replay as replay_module
 from tests.bad_input import BAD_PANELS, BAD_STUDIES, GOOD_STUDY, PANEL_STUDY, SECRETS
 from tests.cli.conftest import Command, Ended
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.declarations import plan as plan_module
+from streamproc.cli.commands import plan as plan_module
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

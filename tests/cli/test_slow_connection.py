@@ -63,7 +63,7 @@ def study(tmp_path: Path) -> Path:
 def test_a_command_says_what_it_is_connecting_to_and_when_it_gives_up(
     monkeypatch: pytest.MonkeyPatch, study: Path, command: list[str]
 ) -> None:
-    monkeypatch.setattr(kafka_log, "SLOW_CONNECTION", 0.0)
+    monkeypatch.setattr(kafka_log, "SLOW_CONNECTION_S", 0.0)
     name, *arguments = command
     ended = call(name, study, *arguments, "--timeout", 0.2)
     assert (ended.code, ended.out) == (5, "")

@@ -242,7 +242,7 @@ def test_under_last_a_flood_pauses_the_partition_until_the_next_cut(monkeypatch:
 
 def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """All decided at once, and more than a log takes in the time of one call."""
-    monkeypatch.setattr(gatherer, "AT_ONCE", 4)
+    monkeypatch.setattr(gatherer, "READ_BATCH", 4)
     parts: list[int] = []
     write = RejectWriter.write
 
@@ -321,7 +321,7 @@ def check_rejects_once(world: StudyWorld) -> None:
 
 def test_rejects_are_written_once_however_often_a_partition_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """By gatherers without a checkpoint, of which each ends a little later than the one before."""
-    monkeypatch.setattr(gatherer, "AT_ONCE", 5)
+    monkeypatch.setattr(gatherer, "READ_BATCH", 5)
 
     async def run() -> None:
         world = await with_rejects()
@@ -337,7 +337,7 @@ def test_rejects_are_written_once_however_often_a_partition_is_taken_over(monkey
 
 def test_rejects_are_written_once_when_a_gatherer_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
     """From each of its checkpoints."""
-    monkeypatch.setattr(gatherer, "AT_ONCE", 5)
+    monkeypatch.setattr(gatherer, "READ_BATCH", 5)
 
     async def run() -> None:
         world = await with_rejects()

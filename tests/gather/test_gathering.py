@@ -369,7 +369,7 @@ def test_a_batch_with_many_distinct_periods_is_sorted_once(monkeypatch: pytest.M
         filed.append(period)
         original(self, period, *reports)
 
-    monkeypatch.setattr(GathererLogic, "_file_period", file_period)
+    monkeypatch.setattr(GathererLogic, "_buffer_period", file_period)
     partition = Partition()
     periods = np.arange(65_536).astype(np.uint16)
     batch = ReportBatch(["p"] * len(periods), np.roll(periods, -1), np.zeros(len(periods), dtype=np.uint8))

@@ -48,7 +48,7 @@ def test_many_strings_find_a_place() -> None:
 
 @pytest.mark.parametrize("same_place", [0, 63])
 def test_strings_that_all_want_one_place_find_others(monkeypatch: pytest.MonkeyPatch, same_place: int) -> None:
-    monkeypatch.setattr(ByteHashTable, "_first_places", lambda self, keys: np.full(len(keys), same_place))
+    monkeypatch.setattr(ByteHashTable, "_home_slots", lambda self, keys: np.full(len(keys), same_place))
     lookup = ByteHashTable(bytes(32))
     numbers = {b"%d" % number: number for number in range(30)}
     put(lookup, numbers)

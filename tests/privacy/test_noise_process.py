@@ -324,7 +324,7 @@ def test_a_program_that_cannot_start_is_one_error(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_process_that_does_not_answer_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise, "DRAW_TIMEOUT", 0.05)
+    monkeypatch.setattr(noise, "DRAW_TIMEOUT_S", 0.05)
     process = NoiseProcess()
     os.kill(program(), signal.SIGSTOP)
     try:

@@ -307,7 +307,7 @@ async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
     def kept_alive() -> int:
         return sum(reference() is not None for reference in made)
 
-    monkeypatch.setattr("streamproc.status_page.app.MOST_KEPT", 0)
+    monkeypatch.setattr("streamproc.status_page.app.MAX_CACHE_BYTES", 0)
     async with (
         half_way.place.connect() as log,
         served(log, half_way.place.study, pace=patient) as asking,
@@ -389,8 +389,8 @@ async def test_a_release_that_is_too_large_for_a_file_is_refused_before_the_page
         await asyncio.Event().wait()
 
     monkeypatch.setattr(Follower, "follow", only_connect)
-    monkeypatch.setattr(downloads, "MOST_CELLS", 100)
-    monkeypatch.setattr("streamproc.status_page.app.MOST_CELLS", 100)
+    monkeypatch.setattr(downloads, "MAX_CELLS", 100)
+    monkeypatch.setattr("streamproc.status_page.app.MAX_CELLS", 100)
     async with half_way.place.connect() as log, served(log, half_way.place.study) as asking, asyncio.timeout(60):
         while (found := await asking.get("/api/v1/releases/recent.csv"))[0] == 503:
             await asyncio.sleep(0.01)

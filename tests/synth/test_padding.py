@@ -10,7 +10,8 @@ import pytest
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.window import WindowState, padding, step_window
+from streamproc.releases.contract import padding
+from streamproc.releases.window import WindowState, step_window
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import WindowRelease
 from tests.synth.chances import assert_share_at_most

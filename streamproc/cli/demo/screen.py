@@ -71,7 +71,8 @@ class Screen:
         reports, columns = sum(month.reports for month in self.months), len(self.months) * len(self._study.releases)
         self._console.print(
             f"\n{reports:,} reports became {columns} columns of synthetic people. The year cost rho "
-            f"{format_rounded_up(spent)} of {format_rounded_up(privacy.budget)}: {self._epsilon_at_delta(spent)} ({privacy.adjacency.value})."
+            f"{format_rounded_up(spent)} of {format_rounded_up(privacy.budget)}: {self._epsilon_at_delta(spent)} "
+            f"({privacy.adjacency.value})."
         )
         self._console.print(
             f"\n{covered} of {len(shown)} intervals hold the truth. Each does with a chance of 95%, so over many runs 19 of "

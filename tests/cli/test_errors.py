@@ -136,7 +136,7 @@ def test_a_bug_is_one_line_that_quotes_nobody(
     monkeypatch.setattr(replay_module, "tallies_of", broken)
     said = complains(streamproc("replay", study, panel, "--out", tmp_path / "out"), code=1)
 
-    assert "this is a bug (RuntimeError in streamproc/cli/replay.py, line " in said
+    assert "this is a bug (RuntimeError in streamproc/cli/commands/replay.py, line " in said
     assert "STREAMPROC_DEBUG=1" in said
     assert "person-7" not in said
 
@@ -153,7 +153,7 @@ def test_a_bug_shows_its_traceback_to_who_asks_for_it_but_still_quotes_nobody(
     assert first == "Traceback (most recent call last):"
     assert any(frame.endswith("in broken") for frame in frames)
     assert kind.startswith("RuntimeError: (left out")
-    assert line.startswith("streamproc: this is a bug (RuntimeError in streamproc/cli/replay.py, line ")
+    assert line.startswith("streamproc: this is a bug (RuntimeError in streamproc/cli/commands/replay.py, line ")
     # It stands in the code that is shown, not in what the exception says.
     assert ended.complaint.count("person-7") == 1
 
@@ -247,13 +247,13 @@ def test_an_interrupted_run_leaves_neither_files_nor_tracebacks(
 
 TOLD_WHILE_IMPORTING = """
 import os, sys
-from streamproc.cli import start
+from streamproc.__main__ import main
 class Told:
     def find_spec(self, name, path, target=None):
         if name == MODULE:
             os.kill(os.getpid(), NUMBER)
 sys.meta_path.insert(0, Told())
-start.main()
+main()
 """
 
 

@@ -25,12 +25,9 @@ LONGEST = 8_192
 """Bytes of an input; the bombs, which are longer, are a table of their own."""
 
 EVERY = "all"
-_FILES = ("cells", "files", "panel_csv", "panel_files", "panel_parquet", "roster")
-_WEB = ("status_page", "listeners", "operator_token")
 _PARTS = (
-    *("wire", "study", "gather", "panel", "synth", "actor.stored", "actor.memory"),
-    *(f"ports.{name}" for name in _FILES),
-    *(f"service.{name}" for name in _WEB),
+    *("protocol", "study", "files", "gatherer", "panel", "releases", "synthesizer.checkpoint"),
+    *("status_page", "service.http_server"),
 )
 INSTRUMENTED = [*(f"streamproc.{part}" for part in _PARTS), "tomllib"]
 """What coverage is measured of."""

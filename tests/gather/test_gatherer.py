@@ -411,7 +411,7 @@ def test_nothing_that_takes_long_is_done_where_heartbeats_are_sent(monkeypatch: 
         await gatherer.Gatherer(STUDY, 0, None, ports, world.diary).run()
         check_against_model(world)
 
-    steps = ("ingest", "learn", "settle", "take_rejects", "arrays")
+    steps = ("ingest", "add_cut", "close_periods", "drain_rejects", "arrays")
     for name in steps:
         watched(name)
     in_virtual_time(story())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.gatherer import report_buffer as kept
+from streamproc.gatherer import report_buffer
 from streamproc.gatherer.report_buffer import NO_SYMBOL, KeepFirst, KeepLast
 from streamproc.privacy.types import IntArray
 
@@ -54,7 +54,7 @@ def test_settling_follows_the_rule_and_names_every_other_report_once(
     rule: Rule, log: list[Report], cut: int, sure: int, parts: int, resume: bool, dense_from: int, few: int
 ) -> None:
     reports, named = rule(), []
-    with patch.object(kept, "_FEW", few):
+    with patch.object(report_buffer, "_MIN_REPEATS", few):
         for part in range(parts):
             if part == dense_from:
                 named += reports.make_dense().tolist()

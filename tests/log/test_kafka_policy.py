@@ -34,15 +34,15 @@ class OneAnswer:
     """A broker that answers the request for a new topic, as far as `Topics` sees it."""
 
     timeout = 1.0
-    check_welcome = None
+    check_authentication = None
 
     def __init__(self, code: int, message: str | None) -> None:
         self._answer = SimpleNamespace(topic_errors=[("t", code, message)])
 
-    async def ask(self, request: object, what: str) -> Any:
+    async def send_request(self, request: object, what: str) -> Any:
         return self._answer
 
-    async def until_answered(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+    async def retry_until_deadline(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         await attempt()
 
 

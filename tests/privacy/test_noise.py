@@ -215,4 +215,4 @@ def test_opendp_is_loaded_in_the_processes_that_draw_and_nowhere_else() -> None:
         "import numpy as np\nfrom streamproc.storage.entropy import SystemEntropy\n"
         "SystemEntropy().draw('r', 1).gaussian(np.zeros(3, dtype=np.int64), 2.0)"
     )
-    assert loaded_after("from streamproc.log import noise_process\nnoise_process.prepare()")
+    assert loaded_after("from streamproc.storage import noise_server\nnoise_server.prepare()")

@@ -18,8 +18,7 @@ import pytest
 
 from streamproc.errors import NoiseUnavailable
 from streamproc.privacy.types import Period
-from streamproc.storage import noise_client as noise
-from streamproc.storage import noise_server as noise_process
+from streamproc.storage import noise_client, noise_server
 from streamproc.storage.entropy import SystemEntropy, shared_process_entropy
 from streamproc.storage.noise_client import NoiseProcess
 from tests.privacy.copied_process import can_clone
@@ -52,7 +51,7 @@ def printed(script: str, *flags: str) -> list[str]:
 
 SERVED = """
 import signal
-from streamproc.log import noise, noise_process
+from streamproc.storage import noise_client, noise_server
 from tests.privacy.copied_process import clone
 
 def start_copy_of_the_program():
@@ -60,11 +59,11 @@ def start_copy_of_the_program():
     ours, theirs = socket.socketpair()
     if clone() == 0:
         ours.close()
-        noise_process.serve(theirs.fileno())
+        noise_server.serve(theirs.fileno())
         os._exit(0)
     theirs.close()
-    noise_process.receive(ours, len(noise_process.READY))
-    noise._program._control, noise._program._process = ours, None
+    noise_server.receive(ours, len(noise_server.READY))
+    noise_client._program._control, noise_client._program._process = ours, None
 """
 
 
@@ -82,7 +81,7 @@ def resumed():
     show(SystemEntropy().draw("r", 1).gaussian)
 
 def snapshot():
-    noise_process.prepare()
+    noise_server.prepare()
     resumed()
     in_copy(resumed)
     in_copy(resumed)
@@ -95,7 +94,7 @@ in_process_1(snapshot)
 
 DRAWN_AT_EACH_FORK = """
 def draw(exact, sigma):
-    return noise_process.gaussian_measurement(sigma)(exact.tolist())
+    return noise_server.gaussian_measurement(sigma)(exact.tolist())
 
 def fork():
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -107,7 +106,7 @@ def snapshot():
     os.fork = fork
     start_copy_of_the_program()
     for _ in range(2):
-        show(noise.NoiseProcess().gaussian)
+        show(noise_client.NoiseProcess().gaussian)
 
 in_process_1(snapshot)
 """
@@ -128,13 +127,13 @@ def test_the_program_has_no_generator_whenever_it_starts_a_process() -> None:
 def test_a_program_that_has_drawn_is_noticed(function: str) -> None:
     """The test above can fail: here the program draws once it is prepared, or whenever it is given a connection."""
     draws = f"""
-original = noise_process.{function}
+original = noise_server.{function}
 
 def {function}(*arguments):
-    noise_process.gaussian_measurement(1.0)([0])
+    noise_server.gaussian_measurement(1.0)([0])
     original(*arguments)
 
-noise_process.{function} = {function}
+noise_server.{function} = {function}
 """
     drawn = printed(COPIES + SERVED + draws + DRAWN_AT_EACH_FORK)
     assert [len(set(drawn[place : place + 3])) for place in (0, 3)] == [1, 1]
@@ -201,8 +200,8 @@ def children_of(process: int) -> list[int]:
 
 def program() -> int:
     """The id of the program that starts draws for this process."""
-    assert noise._program._process is not None
-    return noise._program._process.pid
+    assert noise_client._program._process is not None
+    return noise_client._program._process.pid
 
 
 def until(true: object) -> bool:
@@ -220,7 +219,7 @@ linux = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks a
 
 @linux
 def test_a_process_ends_with_its_draw() -> None:
-    noise._program.end()
+    noise_client._program.end()
     draw = SystemEntropy().draw("r", Period(1))
     draw.gaussian(np.zeros(3, dtype=np.int64), 2.0)
     assert len(children_of(program())) == 1
@@ -231,7 +230,7 @@ def test_a_process_ends_with_its_draw() -> None:
 
 @linux
 def test_a_killed_process_is_an_error_that_tells_nothing_of_the_draw() -> None:
-    noise._program.end()
+    noise_client._program.end()
     process = NoiseProcess()
     drawn_by(process)
     [child] = children_of(program())
@@ -248,8 +247,8 @@ def test_the_program_is_started_again_when_it_was_killed() -> None:
     drawn_by(NoiseProcess())
     before = program()
     os.kill(before, signal.SIGKILL)
-    assert noise._program._process is not None
-    noise._program._process.wait()
+    assert noise_client._program._process is not None
+    noise_client._program._process.wait()
     assert len(drawn_by(NoiseProcess())) == 6
     assert program() != before
 
@@ -269,7 +268,7 @@ def test_signals_that_ask_to_end_do_not_reach_a_draw() -> None:
 @linux
 def test_the_program_inherits_its_control_socket_and_nothing_else(tmp_path: Path) -> None:
     drawn_by(NoiseProcess())
-    noise._program.end()
+    noise_client._program.end()
     with (tmp_path / "secret").open("w") as secret:
         os.set_inheritable(secret.fileno(), True)
         process = NoiseProcess()
@@ -285,10 +284,10 @@ def test_nothing_stays_when_the_process_that_draws_is_killed() -> None:
     script = "\n".join(
         [
             "import numpy as np, sys, time",
-            "from streamproc.log import noise",
-            "process = noise.NoiseProcess()",
+            "from streamproc.storage import noise_client",
+            "process = noise_client.NoiseProcess()",
             "process.gaussian(np.zeros(3, dtype=np.int64), 2.0)",
-            "print(noise._program._process.pid, flush=True)",
+            "print(noise_client._program._process.pid, flush=True)",
             "time.sleep(600)",
         ]
     )
@@ -312,7 +311,7 @@ def test_threads_draw_at_the_same_time() -> None:
 
 
 def test_a_program_that_cannot_start_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    noise._program.end()
+    noise_client._program.end()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     with pytest.raises(NoiseUnavailable, match="cannot be started: No such file"):
         NoiseProcess()
@@ -324,7 +323,7 @@ def test_a_program_that_cannot_start_is_one_error(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_process_that_does_not_answer_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise, "DRAW_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(noise_client, "DRAW_TIMEOUT_S", 0.05)
     process = NoiseProcess()
     os.kill(program(), signal.SIGSTOP)
     try:
@@ -343,7 +342,7 @@ def test_a_limit_on_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         monkeypatch.setattr(os, "fork", limited)
-        noise_process._start(ours, theirs)
+        noise_server._start(ours, theirs)
     monkeypatch.setattr(process, "_connection", ours)
     with ours, pytest.raises(NoiseUnavailable, match="cannot be started: Resource temporarily unavailable"):
         drawn_by(process)
@@ -356,12 +355,12 @@ def test_it_starts_however_python_was_started(flags: tuple[str, ...]) -> None:
 
 
 def test_a_draw_without_memory_fails_before_it_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_process, "MEMORY", 2**62)
-    monkeypatch.setattr(noise_process, "gaussian_measurement", lambda sigma: pytest.fail("drawn"))
+    monkeypatch.setattr(noise_server, "MEMORY", 2**62)
+    monkeypatch.setattr(noise_server, "gaussian_measurement", lambda sigma: pytest.fail("drawn"))
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(MemoryError):
-        ours.sendall(noise_process.REQUEST.pack(2.0, 1) + bytes(8))
-        noise_process.answer(theirs)
+        ours.sendall(noise_server.REQUEST.pack(2.0, 1) + bytes(8))
+        noise_server.answer(theirs)
 
 
 @linux
@@ -369,7 +368,7 @@ def test_the_memory_that_a_draw_reserves_is_what_it_needs() -> None:
     """Measured between two sizes, so that what the libraries need once is left out."""
     script = """
 import socket
-from streamproc.log import noise_process
+from streamproc.storage import noise_server
 
 def most_held():
     [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
@@ -377,12 +376,12 @@ def most_held():
 
 def drawn(count):
     ours, theirs = socket.socketpair()
-    ours.sendall(noise_process.REQUEST.pack(1e3, count) + count * (10**9).to_bytes(8, "little"))
+    ours.sendall(noise_server.REQUEST.pack(1e3, count) + count * (10**9).to_bytes(8, "little"))
     ours.shutdown(socket.SHUT_WR)
-    noise_process.answer(theirs)
+    noise_server.answer(theirs)
     return most_held()
 
-noise_process.MEMORY, reserved, noise_process.MEMORY_PER_INTEGER = 0, noise_process.MEMORY_PER_INTEGER, 0
+noise_server.MEMORY, reserved, noise_server.MEMORY_PER_INTEGER = 0, noise_server.MEMORY_PER_INTEGER, 0
 small, large = drawn(2_000), drawn(14_000)
 print((large - small) / 12_000 / reserved)
 """

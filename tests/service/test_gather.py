@@ -67,7 +67,7 @@ class KeptDisks(Deployment):
 
     disks: list[LocalStateFolder] = field(default_factory=list)
 
-    def disk(self) -> LocalStateFolder:
+    def state_folder(self) -> LocalStateFolder:
         self.disks.append(super().state_folder())
         return self.disks[-1]
 

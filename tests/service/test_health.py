@@ -69,7 +69,7 @@ class Witness(ProcessMonitor):
         self.released_so_far: list[tuple[float | None, float | None]] = []
         super().__init__(deployment)
 
-    def recorded(self, ledger: VerifiedLedger | None) -> None:
+    def show_ledger(self, ledger: VerifiedLedger | None) -> None:
         super().show_ledger(ledger)
         labels = {"study": STUDY.name}
         public = self.public.registry.get_sample_value("streamproc_periods_released", labels)

@@ -64,11 +64,11 @@ class Restoring(Deployment):
     def connect(self) -> Log:
         return self.world.connection("restore", Meanwhile(self.world, self.meanwhile))
 
-    def disk(self) -> LocalStateFolder:
+    def state_folder(self) -> LocalStateFolder:
         return LocalStateFolder(self.state, FullFor(self.full_for))
 
     @contextmanager
-    def locked_disk(self) -> Iterator[LocalStateFolder]:
+    def locked_state_folder(self) -> Iterator[LocalStateFolder]:
         if self.before_lock is not None:
             self.before_lock()
         with super().locked_state_folder() as disk:
@@ -127,7 +127,7 @@ def test_nobody_purges_a_study_while_its_tallies_are_read_back_into_a_state(tmp_
             refused.append(str(why.value))
 
         assert await restore_state(replace(deployment, meanwhile=purge), accept_cost=False) == STUDY.horizon
-        assert deployment.disk().read(STATE_FILE) is not None
+        assert deployment.state_folder().read(STATE_FILE) is not None
         await purge_study(deployment)
         assert not deployment.state.exists()
 
@@ -146,7 +146,7 @@ def test_what_was_purged_before_the_folder_was_locked_is_not_restored(tmp_path: 
 
         with pytest.raises(Refused, match="is gone, so the state cannot be rebuilt"):
             await restore_state(replace(deployment, before_lock=delete), accept_cost=False)
-        assert deployment.disk().read(STATE_FILE) is None
+        assert deployment.state_folder().read(STATE_FILE) is None
 
     in_virtual_time(story())
 
@@ -156,11 +156,11 @@ def test_a_state_that_came_before_the_folder_was_locked_is_not_overwritten(tmp_p
         deployment = restoring((await two_periods()).world, tmp_path / "state")
 
         def write() -> None:
-            deployment.disk().write(STATE_FILE, b"another's, and further on")
+            deployment.state_folder().write(STATE_FILE, b"another's, and further on")
 
         with pytest.raises(Refused, match="holds a state already"):
             await restore_state(replace(deployment, before_lock=write), accept_cost=False)
-        assert deployment.disk().read(STATE_FILE) == b"another's, and further on"
+        assert deployment.state_folder().read(STATE_FILE) == b"another's, and further on"
 
     in_virtual_time(story())
 
@@ -175,6 +175,6 @@ def test_a_state_holds_nothing_of_a_period_released_after_the_ledger_was_read(tm
         assert await restore_state(replace(late, meanwhile=released), accept_cost=False) == 2
 
         assert world.ledger().period == 3
-        assert late.disk().read(STATE_FILE) == quiet.disk().read(STATE_FILE)
+        assert late.state_folder().read(STATE_FILE) == quiet.state_folder().read(STATE_FILE)
 
     in_virtual_time(story())

@@ -40,7 +40,7 @@ class SimulatedDeployment(Deployment):
     def connect(self) -> Log:
         return self.process.log
 
-    def disk(self) -> LocalStateFolder:
+    def state_folder(self) -> LocalStateFolder:
         return LocalStateFolder(self.state, self.process.files)
 
     def entropy(self) -> Entropy:

@@ -114,7 +114,7 @@ class Silent(Deployment):
 class Mortal(Deployment):
     fate: ClassVar[Fate]
 
-    def disk(self) -> LocalStateFolder:
+    def state_folder(self) -> LocalStateFolder:
         disk = MortalDisk(self.state)
         disk.fate = self.fate
         return disk

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from streamproc.panel import count_of as count_of
     from streamproc.panel import exactly as exactly
     from streamproc.panel import in_a_row as in_a_row
-    from streamproc.releases.contract import Contract as Contract
-    from streamproc.releases.contract import make_contracts as make_contracts
-    from streamproc.releases.contract import stated_contracts as stated_contracts
+    from streamproc.releases.contracts import make_contracts as make_contracts
+    from streamproc.releases.contracts import stated_contracts as stated_contracts
+    from streamproc.releases.kind import Contract as Contract
     from streamproc.replay import ReplayResult as ReplayResult
     from streamproc.replay import replay_study as replay_study
     from streamproc.replay import tallies_of as tallies_of

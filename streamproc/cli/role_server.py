@@ -136,7 +136,7 @@ def show_metrics(health: ProcessMonitor, shown: PageSnapshot) -> None:
         health.show_ledger(shown.ledger)
     for history in shown.histories.values():
         if history.counts:
-            health.public.show_counts(history.contract, history.counts[-1])
+            health.public.show_counts(history.contract, history.period, history.counts[-1])
 
 
 def _say_connecting_once(url: str) -> Callable[[], None]:

@@ -17,8 +17,8 @@ from streamproc.protocol.ledger import StudyRecord
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import Contract, contract_to_dict, stated_contracts
-from streamproc.releases.measured import measurements_of
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.kind import Contract
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
 
@@ -230,7 +230,7 @@ class PublicReader:
             return None
         contract = self.contracts()[name]
         measurements = tuple(
-            measurements_of(contract, ledger.measurements[name, Period(t)], Period(t)) for t in range(1, len(columns) + 1)
+            contract.split_measurements(ledger.measurements[name, Period(t)], Period(t)) for t in range(1, len(columns) + 1)
         )
         return Panel(contract, tuple(column.symbols for column in columns), measurements)
 
@@ -278,7 +278,7 @@ class PublicReader:
                 f"release {found.name}: the study cannot have as many people as its contract states"
             ) from None
         # Another machine's arithmetic may differ in the last place of what is no whole number.
-        if not _nearly_equal(contract_to_dict(found), contract_to_dict(implied)):
+        if not _nearly_equal(found.to_dict(), implied.to_dict()):
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
         check_same_people({name: r.contract for name, r in self._releases.items() if r.contract is not None})
 

@@ -11,9 +11,8 @@ from streamproc.errors import LogUnavailable
 from streamproc.log.port import Log
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
-from streamproc.releases.contract import WindowContract
 from streamproc.releases.step import Column
-from streamproc.study import Release, Study, WindowRelease
+from streamproc.study import Release, Study
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +74,7 @@ async def _were_all(public: PublicReader, given: Mapping[str, int]) -> bool:
 
 def _next(release: Release, given: int) -> Period:
     """When the column after the first `given` comes: the first `k` of a window release come together."""
-    return Period(max(given + 1, release.k if isinstance(release, WindowRelease) else 1))
+    return Period(max(given + 1, release.first_column))
 
 
 def _new(public: PublicReader, name: str, given: int) -> Iterator[ReleasedColumn]:
@@ -88,7 +87,6 @@ def _new(public: PublicReader, name: str, given: int) -> Iterator[ReleasedColumn
 
 
 def _up_to(panel: Panel, period: Period) -> Panel:
-    first = panel.contract.mechanism.k if isinstance(panel.contract, WindowContract) else 1
-    last = max(period, first)
+    last = max(period, panel.contract.first_column)
     measurements = None if panel.measurements is None else panel.measurements[:last]
     return replace(panel, columns=panel.columns[:last], measurements=measurements)

@@ -15,7 +15,7 @@ from streamproc.files.table import refuse_file
 from streamproc.panel import Panel
 from streamproc.panel.frames import panel_from_arrow, panel_to_arrow
 from streamproc.panel.metadata import Metadata
-from streamproc.releases.contract import Contract
+from streamproc.releases.kind import Contract
 
 
 def save_panel(panel: Panel, path: str | Path) -> None:

@@ -316,7 +316,7 @@ class GathererLogic:
         gathering._people.restore(np.ascontiguousarray(state["hashes"]).view(HASH))
         gathering._last = np.array(state["last"], dtype=np.uint8)
         if "windows" in state:
-            weights = {r.name: state[f"weights/{r.name}"] for r in place.study.releases if r.kind == "cumulative"}
+            weights = {name: state[f"weights/{name}"] for name in TallyState.releases_with_state(place.study)}
             gathering._cohort = TallyState(place.study, gathering._period, state["windows"], weights)  # type: ignore[arg-type]
         else:
             gathering._cohort = None

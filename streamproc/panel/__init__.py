@@ -1,6 +1,7 @@
-"""The analyst's side: a panel that grows, questions, and answers with error bars."""
+"""The analyst's side: a panel that grows, queries, and answers with error bars."""
 
-from streamproc.panel.panel import Answer, Panel
-from streamproc.panel.query import AtLeast, LastSymbols, Query, count_of, exactly, in_a_row
+from streamproc.panel.answer import Answer
+from streamproc.panel.panel import Panel
+from streamproc.releases.query import AtLeast, LastSymbols, Query, at_least, count_of, exactly, in_a_row
 
-__all__ = ["Answer", "AtLeast", "LastSymbols", "Panel", "Query", "count_of", "exactly", "in_a_row"]
+__all__ = ["Answer", "AtLeast", "LastSymbols", "Panel", "Query", "at_least", "count_of", "exactly", "in_a_row"]

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import InvalidInput
-from streamproc.panel.argument_checks import describe_value
 from streamproc.panel.metadata import Metadata, metadata_from_text, metadata_text
 from streamproc.panel.panel import Panel
 from streamproc.privacy.types import IntArray
-from streamproc.releases.contract import Contract, contract_to_dict
-from streamproc.releases.step import Column
+from streamproc.releases.kind import Contract
+from streamproc.releases.step import Column, Measurements
+from streamproc.validation import describe_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def panel_to_pandas(panel: Panel) -> pd.DataFrame:
 
 
 def panel_from_pandas(
-    frame: pd.DataFrame, contract: Contract, measurements: tuple[Sequence[IntArray], ...] | None = None
+    frame: pd.DataFrame, contract: Contract, measurements: tuple[Measurements, ...] | None = None
 ) -> Panel:
     """The panel in `frame`; without its measurements, intervals of a cumulative release are wider."""
     pandas = _extra("pandas")
@@ -134,7 +134,7 @@ def _agreed(metadata: Metadata | None, contract: Contract | None) -> Metadata:
         if contract is None:
             raise InvalidInput("there is no streamproc metadata in it, so the release's contract must be given")
         return Metadata(contract)
-    if contract is not None and contract_to_dict(contract) != contract_to_dict(metadata.contract):
+    if contract is not None and contract.to_dict() != metadata.contract.to_dict():
         raise InvalidInput("its metadata holds another contract than the one given")
     return metadata
 

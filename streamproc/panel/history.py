@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
-from streamproc.releases.cumulative import estimates
-from streamproc.releases.measured import measurements_of
-from streamproc.releases.step import Column
+from streamproc.releases.kind import Contract
+from streamproc.releases.step import Column, Measurements
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,91 +17,43 @@ class History:
     rows: int
     """Synthetic people."""
     period: Period
-    """The last one whose column is out."""
+    """The last period whose column is released."""
     counts: tuple[IntArray, ...]
-    """Released counts, padding included. Window: of each bin, at periods `k, k+1, ...`; cumulative: of synthetic people with
-    at least `1..t` ones, at periods `t = 1, 2, ...`."""
-    unclamped: tuple[FloatArray, ...] = ()
-    """Cumulative: the estimates in the ledger's measurements, in people, in the same shape."""
+    """The released counts, padding included, of periods `contract.first_column`, `contract.first_column + 1`, ..."""
+    estimates: tuple[FloatArray | None, ...] = ()
+    """The estimates before clamping, in people, of the same periods; None where the released counts are the estimates."""
 
-    @property
-    def first(self) -> Period:
-        """The period of the first counts."""
-        return Period(self.contract.mechanism.k if isinstance(self.contract, WindowContract) else 1)
-
-    def counts_at(self, period: int) -> IntArray:
-        """Those of a period; of the first `k` periods, whose columns come together, those of period `k`."""
-        return self.counts[max(period - self.first, 0)]
+    def place_of(self, period: int) -> int:
+        """The place of a period in `counts`; of the first columns, which come out together, that of the last of them."""
+        return max(period - self.contract.first_column, 0)
 
 
-class WindowCounting:
-    """Adds up a window release. Remembers the last window of every synthetic person."""
+class HistoryBuilder:
+    """Adds up the columns of a release. Remembers a small number for each synthetic person, and what was measured."""
 
-    def __init__(self, contract: WindowContract) -> None:
+    def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._period = 0
-        self._codes: IntArray | None = None
+        self._counter = contract.new_counter()
+        self._estimator = contract.new_estimator()
+        self._period = Period(0)
         self._counts: list[IntArray] = []
+        self._estimates: list[FloatArray | None] = []
 
-    def add(self, column: Column, measured: IntArray) -> None:
-        """The next period's column."""
-        mechanism = self._contract.mechanism
-        if self._codes is None:
-            self._codes = np.zeros(len(column), dtype=np.int64)
-        self._codes %= mechanism.bins // mechanism.q
-        self._codes *= mechanism.q
-        self._codes += column
-        self._period += 1
-        if self._period >= mechanism.k:
-            self._counts.append(np.bincount(self._codes, minlength=mechanism.bins).astype(np.int64))
+    def add(self, column: Column, measured: Measurements) -> tuple[IntArray, FloatArray | None] | None:
+        """Take the next period's column and the noisy integers behind it.
 
-    def latest_counts(self) -> IntArray | None:
-        """Those of the last period, as in `History.counts`; None if there are none yet."""
-        return self._counts[-1] if self._counts else None
+        Returns the counts and the estimates of the period; None if it has no counts yet.
+        """
+        self._period = Period(self._period + 1)
+        if self._estimator is not None:
+            self._estimator.add(measured)
+        counts = self._counter.add(column)
+        if counts is None:
+            return None
+        self._counts.append(counts)
+        self._estimates.append(None if self._estimator is None else self._estimator.estimates())
+        return counts, self._estimates[-1]
 
     def history(self) -> History:
-        """So far."""
-        rows = 0 if self._codes is None else len(self._codes)
-        return History(self._contract, rows, Period(self._period), tuple(self._counts))
-
-
-class CumulativeCounting:
-    """Adds up a cumulative release. Remembers the ones of every synthetic person, and what was measured."""
-
-    def __init__(self, contract: CumulativeContract) -> None:
-        self._contract = contract
-        self._weights: IntArray | None = None
-        self._measured: list[IntArray] = []
-        """For each stream that has begun, all its rows."""
-        self._counts: list[IntArray] = []
-        self._unclamped: list[FloatArray] = []
-
-    def add(self, column: Column, measured: IntArray) -> None:
-        """The next period's column, and the noisy integers behind it."""
-        if self._weights is None:
-            self._weights = np.zeros(len(column), dtype=np.int64)
-        self._weights += column
-        period = Period(len(self._counts) + 1)
-        exact = np.bincount(self._weights, minlength=period + 1)
-        self._counts.append(np.cumsum(exact[::-1])[::-1][1:].astype(np.int64))
-        fresh = measurements_of(self._contract, measured, period)
-        self._measured.append(np.zeros(0, dtype=np.int64))
-        self._measured = [np.concatenate(rows) for rows in zip(self._measured, fresh, strict=True)]
-        self._unclamped.append(estimates(self._contract.mechanism, tuple(self._measured), period))
-
-    def latest_counts(self) -> IntArray | None:
-        """Those of the last period, as in `History.counts`; None if there are none yet."""
-        return self._counts[-1] if self._counts else None
-
-    def history(self) -> History:
-        """So far."""
-        period = Period(len(self._counts))
-        return History(self._contract, self._contract.n, period, tuple(self._counts), tuple(self._unclamped))
-
-
-Counting = WindowCounting | CumulativeCounting
-
-
-def counting(contract: Contract) -> Counting:
-    """Before the first column."""
-    return WindowCounting(contract) if isinstance(contract, WindowContract) else CumulativeCounting(contract)
+        """The history so far."""
+        return History(self._contract, len(self._counter.codes), self._period, tuple(self._counts), tuple(self._estimates))

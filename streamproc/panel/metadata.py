@@ -16,10 +16,10 @@ import numpy as np
 from streamproc.errors import InvalidInput, StudyError
 from streamproc.panel.column_packing import bits_for, column_digest
 from streamproc.panel.panel import Panel
-from streamproc.privacy.types import IntArray
-from streamproc.releases.contract import Contract, WindowContract, contract_to_dict
-from streamproc.releases.contract_fields import contract_from_fields
-from streamproc.releases.step import Column
+from streamproc.privacy.types import IntArray, Period
+from streamproc.releases.contracts import contract_from_values
+from streamproc.releases.kind import Contract
+from streamproc.releases.step import Column, Measurements
 from streamproc.validation import format_value
 
 VERSION = 1
@@ -30,7 +30,7 @@ class Metadata:
     """All of a panel but its columns."""
 
     contract: Contract
-    measurements: tuple[Sequence[IntArray], ...] | None = None
+    measurements: tuple[Measurements, ...] | None = None
     """As a Panel has them; None if only the columns are known."""
     digests: tuple[str, ...] | None = None
     """SHA-256 of each packed column, in hexadecimal; None if nobody vouches for the columns."""
@@ -52,7 +52,7 @@ def metadata_text(panel: Panel) -> str:
         measurements = [[rows.tolist() for rows in period] for period in panel.measurements]
     values = {
         "v": VERSION,
-        "contract": contract_to_dict(panel.contract),
+        "contract": panel.contract.to_dict(),
         "measurements": measurements,
         "digests": _digests(panel.contract, panel.columns),
     }
@@ -77,11 +77,11 @@ def _refuse(*_: object) -> NoReturn:
 
 def _contract(values: dict[str, Any]) -> Contract:
     """The contract in `values`, of which nothing may be left over."""
-    contract = contract_from_fields(
+    contract = contract_from_values(
         values, lambda field, got, expected: StudyError(f"contract.{field}", format_value(got), expected)
     )
     # Whatever is left out, left over or of another type does not come back the same.
-    if _canonical(contract_to_dict(contract)) != _canonical(values):
+    if _canonical(contract.to_dict()) != _canonical(values):
         _refuse()
     return contract
 
@@ -107,24 +107,17 @@ def _digests(contract: Contract, columns: Sequence[Column]) -> list[str]:
 
 def _check_shape(contract: Contract, columns: Sequence[Column]) -> None:
     """Refuse numbers of rows and columns that this release never has."""
-    horizon, periods = contract.mechanism.horizon, len(columns)
-    first = contract.mechanism.k if isinstance(contract, WindowContract) else 1
+    horizon, first, periods = contract.horizon, contract.first_column, len(columns)
     if not (periods == 0 or first <= periods <= horizon):
         raise InvalidInput(f"release {contract.name} has {first} to {horizon} periods, but there are {periods}")
     if periods and contract.n_star not in (None, len(columns[0])):
         raise InvalidInput(f"release {contract.name} has {contract.n_star} synthetic people, not {len(columns[0])}")
 
 
-def _check_measurements(contract: Contract, measurements: Sequence[Sequence[IntArray]], periods: int) -> None:
+def _check_measurements(contract: Contract, measurements: Sequence[Measurements], periods: int) -> None:
     """Refuse measurements of another shape than this release makes in its first `periods` periods."""
-    if isinstance(contract, WindowContract):
-        k, bins = contract.mechanism.k, contract.mechanism.bins
-        # The first k columns come all at once: until then periods pass without one.
-        passed = periods or min(len(measurements), k - 1)
-        due = [[bins] if period >= k else [] for period in range(1, passed + 1)]
-    else:
-        rows = [contract.mechanism.counter.rows_at(time) for time in range(1, periods + 1)]
-        sizes = [row.stop - row.start for row in rows]
-        due = [sizes[:period][::-1] for period in range(1, periods + 1)]
+    # The first columns come out together: until then periods pass without one.
+    passed = periods or min(len(measurements), contract.first_column - 1)
+    due = [contract.measurement_sizes(Period(period)) for period in range(1, passed + 1)]
     if [[len(row) for row in period] for period in measurements] != due:
         raise InvalidInput(f"the measurements are not those of {periods} periods of release {contract.name}")

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 
-from streamproc.panel.accuracy import quantile
+from streamproc.panel.answer import Answer, make_answer
 from streamproc.panel.history import History
-from streamproc.panel.question import CountQuestion, Question, WindowQuestion
-from streamproc.privacy.types import Period
+from streamproc.privacy.types import FloatArray, Period
+from streamproc.releases.accuracy import LEVEL
+from streamproc.releases.kind import Contract, NamedQuery
 
-LEVEL = 0.95
 MAX_POINTS = 400
-"""Periods of one series; of a longer one every so-manieth is given, and always the first and the last."""
+"""Periods of one series; a longer one is thinned evenly, and always has its first and its last period."""
+
+MAX_SUGGESTIONS = 24
+"""Queries that a page offers by itself; any other may be asked."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One question's answers, as shares of `n`, one for each of `periods`."""
+    """The answers to one query, as shares of `n`, one for each of `periods`."""
 
     periods: Sequence[int]
     value: Sequence[float]
@@ -28,12 +33,29 @@ class Series:
     high: Sequence[float]
 
 
-def series(history: History, asked: Question, first: int = 1, last: int | None = None) -> Series:
-    """The answers from period `first` to `last`, thinned to `MOST_POINTS`."""
-    periods = _thinned(max(first, asked.first), min(last or history.period, history.period))
-    points = [_answer(history, asked, period) for period in periods]
-    columns = zip(*points, strict=True) if points else ((), (), (), ())
-    return Series(periods, *(list(column) for column in columns))
+@lru_cache(maxsize=256)
+def named_query(contract: Contract, name: str) -> NamedQuery:
+    """The query of this name; raises UnsupportedQuery, which says what the release can answer."""
+    return contract.parse_query(name)
+
+
+def suggested_queries(contract: Contract) -> list[NamedQuery]:
+    """Queries that a reader is likely to ask, the most telling first."""
+    return [named_query(contract, name) for name in islice(contract.suggested_queries(), MAX_SUGGESTIONS)]
+
+
+def series(history: History, asked: NamedQuery, first: int = 1, last: int | None = None) -> Series:
+    """The answers from period `first` to `last`, thinned to `MAX_POINTS`."""
+    earliest = max(first, history.contract.first_period(asked.query))
+    periods = _thinned(earliest, min(last or history.period, history.period))
+    answers = [_answer(history, asked, Period(period)) for period in periods]
+    return Series(
+        periods,
+        [answer.value for answer in answers],
+        [answer.stderr for answer in answers],
+        [answer.low for answer in answers],
+        [answer.high for answer in answers],
+    )
 
 
 def _thinned(first: int, last: int) -> list[int]:
@@ -43,23 +65,19 @@ def _thinned(first: int, last: int) -> list[int]:
     return sorted({round(period) for period in evenly.tolist()})
 
 
-def _answer(history: History, asked: Question, period: int) -> tuple[float, float, float, float]:
-    people = history.contract.n or 1  # a study of nobody has shares of nobody, all 0
-    value, centre, stderr = _in_people(history, asked, period)
-    half = quantile(LEVEL) * stderr
-    low, high = min(centre - half, value), max(centre + half, value)
-    return value / people, stderr / people, low / people, high / people
+def _answer(history: History, asked: NamedQuery, period: Period) -> Answer:
+    contract, place = history.contract, history.place_of(period)
+    steady = contract.steady_period(period)
+    weights, stderr = _weights(contract, asked.name, steady), _stderr(contract, asked.name, steady)
+    counts, estimates = history.counts[place], history.estimates[place]
+    return make_answer(contract, asked.name, period, weights, counts, estimates, LEVEL, stderr=stderr)
 
 
-def _in_people(history: History, asked: Question, period: int) -> tuple[float, float, float]:
-    """The value, what its interval is centred on, and the standard error."""
-    counts = history.counts_at(period)
-    if isinstance(asked, WindowQuestion):
-        codes = asked.codes(period)
-        value = float(counts[codes].sum() - asked.contract.n_pad * len(codes))
-        return value, value, asked.stderr(period)
-    assert isinstance(asked, CountQuestion)
-    b = asked.query.b
-    # A released count is a ratchet: the interval is around the estimate before it was clamped.
-    centre = float(history.unclamped[period - 1][b - 1])
-    return float(counts[b - 1]), centre, asked.contract.mechanism.variance(b, Period(period)) ** 0.5
+@lru_cache(maxsize=64)
+def _weights(contract: Contract, name: str, period: Period) -> FloatArray:
+    return contract.query_weights(named_query(contract, name).query, period)
+
+
+@lru_cache(maxsize=1024)
+def _stderr(contract: Contract, name: str, period: Period) -> float:
+    return contract.stderr(_weights(contract, name, period), period)

@@ -1,10 +1,7 @@
 """Before any data: what a study will cost, how accurate it will be, and what else it could have been. Pure."""
 
 from streamproc.planning.plan import (
-    Alternative,
-    CounterAlternative,
     ExpectedError,
-    MeasureAlternative,
     Memory,
     PlanMessage,
     QueryPlan,
@@ -18,10 +15,7 @@ from streamproc.planning.warnings import ASSUMED_PEOPLE
 
 __all__ = [
     "ASSUMED_PEOPLE",
-    "Alternative",
-    "CounterAlternative",
     "ExpectedError",
-    "MeasureAlternative",
     "Memory",
     "PlanMessage",
     "QueryPlan",

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, cast
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName
-from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.types import Epsilon, Period, Rho
-from streamproc.privacy.window import Measure
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.contract import Contract, WindowContract
-from streamproc.study import Release, Study, WindowRelease
-
-LEVEL = 0.95
-"""Of every interval in a plan."""
+from streamproc.releases.kind import AlternativeWay, Contract, ReleasePlanner
+from streamproc.study import Release, Study
 
 
 @dataclass(frozen=True)
@@ -97,38 +91,6 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class MeasureAlternative:
-    """A window release measured in one way, at the same budget."""
-
-    measure: Measure
-    chosen: bool
-    bin_stderr_people: float
-    """From noise alone, the same at every period."""
-    n_pad: int
-    rows: int
-    variance_ratio: float
-    """Of a bin, to that of the chosen way."""
-
-
-@dataclass(frozen=True)
-class CounterAlternative:
-    """A cumulative release with one counter and allocation, at the same budget."""
-
-    counter: CounterName
-    allocation: Allocation
-    chosen: bool
-    worst_stderr_people: float
-    """The largest over all weights and periods, before clamping."""
-    rms_stderr_people: float
-    """Root of the mean variance over all weights and periods, before clamping."""
-    rms_ratio: float
-    """Of the latter, to that of the chosen way."""
-
-
-Alternative: TypeAlias = MeasureAlternative | CounterAlternative
-
-
-@dataclass(frozen=True)
 class PlanMessage:
     """Something the steward should know before starting."""
 
@@ -145,6 +107,7 @@ class ReleasePlan:
 
     release: Release
     contract: Contract
+    planner: ReleasePlanner
     epsilon: Epsilon
     """Of this release's share of the budget alone, at the study's delta."""
     noise_people: float
@@ -157,7 +120,7 @@ class ReleasePlan:
     other: Spent
     """What the same noise costs under the other adjacency."""
     memory: Memory
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[AlternativeWay, ...]
     """Each measure, or each counter and allocation; empty if they were not compared."""
 
     @property
@@ -228,7 +191,7 @@ def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
 def _release(plan: StudyPlan, release: ReleasePlan) -> dict[str, Any]:
     return {
         "kind": release.contract.kind,
-        **_settings(release),
+        **release.planner.settings(),
         "share": float(release.share),
         "rho": release.contract.rho,
         "epsilon": release.epsilon,
@@ -238,33 +201,7 @@ def _release(plan: StudyPlan, release: ReleasePlan) -> dict[str, Any]:
         "periods": _periods(release.spending, release.replace_one),
         "queries": {query.name: _query(query) for query in release.queries},
         "memory": {**asdict(release.memory), "kept_bytes": release.memory.kept_bytes},
-        "alternatives": [asdict(alternative) for alternative in release.alternatives],
-    }
-
-
-def _settings(release: ReleasePlan) -> dict[str, Any]:
-    chosen, contract = release.release, release.contract
-    if isinstance(chosen, WindowRelease):
-        assert isinstance(contract, WindowContract)
-        return {
-            "k": chosen.k,
-            "measure": chosen.measure,
-            "beta": chosen.beta,
-            "bins": contract.mechanism.bins,
-            "n_pad": contract.n_pad,
-            "n_star": contract.n_star,
-            "n_star_expected": contract.expected_rows,
-            "variance": contract.mechanism.bin_variance,
-        }
-    assert not isinstance(contract, WindowContract)
-    return {
-        "counter": chosen.counter,
-        "allocation": chosen.allocation,
-        "event": list(chosen.event),
-        "n_pad": 0,
-        "n_star": contract.n_star,
-        "n_star_expected": contract.n_star,
-        "variance": list(contract.mechanism.largest_variances),
+        "alternatives": [asdict(cast(Any, alternative)) for alternative in release.alternatives],
     }
 
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-import numpy as np
-
-from streamproc.panel import AtLeast, LastSymbols, count_of, exactly, in_a_row
-from streamproc.panel.accuracy import quantile, ratchet_halfwidth, window_stderr
 from streamproc.panel.column_packing import bits_for
-from streamproc.planning.alternatives import alternatives
-from streamproc.planning.plan import LEVEL, ExpectedError, Memory, QueryPlan, ReleasePlan, Spent, StudyPlan
+from streamproc.planning.plan import ExpectedError, Memory, QueryPlan, ReleasePlan, Spent, StudyPlan
 from streamproc.planning.warnings import notes, warnings
 from streamproc.privacy.accountant import PrivacyAccountant, total_spent
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import float_up
-from streamproc.privacy.types import FloatArray, Period, Rho
+from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, stated_contracts
-from streamproc.releases.replace_one import ReplaceOneCosts, every_prefix_is_quick, replace_one_costs
-from streamproc.releases.row_assignment import narrowest_dtype
-from streamproc.study import Release, Study, bin_label
+from streamproc.releases.accuracy import LEVEL, quantile
+from streamproc.releases.contracts import make_planner, stated_contracts
+from streamproc.releases.kind import Contract, ReleasePlanner
+from streamproc.releases.query import Query
+from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs, under
+from streamproc.study import Release, Study
 
 
 def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan:
@@ -49,90 +47,50 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan
 def _release(
     release: Release, contract: Contract, delta: float, costs: ReplaceOneCosts | None, compare_long: bool
 ) -> ReleasePlan:
-    spent = spending(contract, delta)
+    planner, spent = make_planner(contract, release), spending(contract, delta)
     replace_one = () if costs is None else replace_one_spending(release.name, costs, spent)
     return ReleasePlan(
         release=release,
         contract=contract,
+        planner=planner,
         epsilon=epsilon_of_rho(contract.rho, delta),
-        noise_people=_noise(contract),
-        queries=query_plans(contract),
+        noise_people=contract.noise_people,
+        queries=tuple(_query_plans(contract, planner)),
         spending=spent,
         replace_one=replace_one,
         other=replace_one[-1] if replace_one else zero_out_cost(contract, delta),
         memory=_memory(contract),
-        alternatives=alternatives(release, contract, long_too=compare_long),
+        alternatives=tuple(planner.alternatives(long_too=compare_long)),
     )
 
 
-def _noise(contract: Contract) -> float:
-    if isinstance(contract, WindowContract):
-        return float(contract.mechanism.bin_variance**0.5)
-    return float(max(contract.mechanism.largest_variances) ** 0.5)
-
-
 def _memory(contract: Contract) -> Memory:
-    rows = contract.expected_rows if isinstance(contract, WindowContract) else contract.n
-    code = narrowest_dtype(contract.mechanism.bins) if isinstance(contract, WindowContract) else np.uint16
-    bits = bits_for(len(contract.alphabet))
-    return Memory(rows, np.dtype(code).itemsize, -(-rows * bits // 8))
+    rows, bits = contract.expected_rows, bits_for(len(contract.alphabet))
+    return Memory(rows, contract.row_bytes, -(-rows * bits // 8))
 
 
-def query_plans(contract: Contract) -> tuple[QueryPlan, ...]:
-    """Typical questions to this release, with their errors by period."""
-    return tuple(_window_plans(contract) if isinstance(contract, WindowContract) else _cumulative_plans(contract))
-
-
-def _window_plans(contract: WindowContract) -> Iterator[QueryPlan]:
-    k, horizon = contract.mechanism.k, contract.mechanism.horizon
+def _query_plans(contract: Contract, planner: ReleasePlanner) -> Iterator[QueryPlan]:
+    """Typical queries to this release, with their errors by period."""
+    last = Period(contract.horizon)
     seen: list[bytes] = []
-    for name, label, query in _window_questions(contract):
-        weights = query.weights(contract, k)
-        # For a small k several of the questions are one.
+    for name, label, query in planner.typical_queries():
+        weights = contract.query_weights(query, last)
+        # For a small release several of the queries are the same.
         if weights.tobytes() in seen:
             continue
         seen.append(weights.tobytes())
-        early = [_error(contract, query.weights(contract, t), Period(t)) for t in range(query.width, k)]
-        rest = [_error(contract, weights, Period(t)) for t in range(k, min(2 * k, horizon) + 1)]
-        # A rounding error is summed away after k steps, so from period 2k on nothing changes.
-        steady = [_at(Period(t), rest[-1].stderr_people, contract.n) for t in range(2 * k + 1, horizon + 1)]
-        yield QueryPlan(name, label, (*early, *rest, *steady))
+        errors = [_error(contract, query, Period(t)) for t in range(contract.first_period(query), last + 1)]
+        yield QueryPlan(name, label, tuple(errors), contract.columns_only_halfwidth(weights, last, LEVEL))
 
 
-def _window_questions(contract: WindowContract) -> Iterator[tuple[str, str, LastSymbols]]:
-    """Name, label and question. By symmetry every bin, and every symbol, has the error of the one asked about."""
-    k, alphabet = contract.mechanism.k, contract.alphabet
-    first, one = alphabet[0], alphabet[1]
-    yield "bin", f"one bin, such as {bin_label([first] * k, alphabet)}", exactly(*[first] * k)
-    yield f"last:{one}", f"last symbol is {one!r}" if len(alphabet) == 2 else f"last symbol, such as {one!r}", exactly(one)
-    if len(alphabet) == 2 and k >= 2:
-        yield from (
-            (query.name, f"{one!r} {how} the last {k}", query)
-            for how, query in (
-                ("in all of", count_of([one], at_least=k, of=k)),
-                ("at least once in", count_of([one], at_least=1, of=k)),
-                ("at least twice in", count_of([one], at_least=2, of=k)),
-                ("twice in a row in", in_a_row([one], length=2, of=k)),
-            )
-        )
+def _error(contract: Contract, query: Query, period: Period) -> ExpectedError:
+    stderr = _stderr(contract, query, contract.steady_period(period))
+    return ExpectedError(period, stderr, quantile(LEVEL) * stderr, contract.n)
 
 
-def _cumulative_plans(contract: CumulativeContract) -> Iterator[QueryPlan]:
-    mechanism, horizon = contract.mechanism, contract.mechanism.horizon
-    event = " or ".join(map(repr, contract.event)) if len(contract.event) <= 3 else "the event"
-    for b in sorted({b for b in (1, 2, 3, horizon) if b <= horizon}):
-        errors = [_at(Period(t), mechanism.variance(b, Period(t)) ** 0.5, contract.n) for t in range(b, horizon + 1)]
-        columns_only = ratchet_halfwidth(mechanism, b, Period(horizon), LEVEL)
-        times = {1: "once", 2: "twice"}.get(b, f"{b} times")
-        yield QueryPlan(AtLeast(b).name, f"{event} at least {times}", tuple(errors), columns_only)
-
-
-def _error(contract: WindowContract, weights: FloatArray, period: Period) -> ExpectedError:
-    return _at(period, window_stderr(contract.mechanism, weights, period), contract.n)
-
-
-def _at(period: Period, stderr: float, n: int) -> ExpectedError:
-    return ExpectedError(period, stderr, quantile(LEVEL) * stderr, n)
+@lru_cache(maxsize=4096)
+def _stderr(contract: Contract, query: Query, period: Period) -> float:
+    return contract.stderr(contract.query_weights(query, period), period)
 
 
 QUARTERS_UP_TO = 200
@@ -150,7 +108,7 @@ def spending(contract: Contract, delta: float) -> tuple[Spent, ...]:
 
 
 def _periods(contract: Contract, horizon: int) -> Sequence[int]:
-    if every_prefix_is_quick(contract.mechanism):
+    if contract.mechanism.prefix_costs_are_quick:
         return range(1, horizon + 1)
     if horizon <= QUARTERS_UP_TO:
         return quarters(horizon)
@@ -177,5 +135,5 @@ def replace_one_spending(name: str, costs: ReplaceOneCosts, spent: Sequence[Spen
 def zero_out_cost(contract: Contract, delta: float) -> Spent:
     """What the noise of a release of a replace-one study costs, after the last period, under zero-out."""
     last = Period(contract.mechanism.horizon)
-    other = replace(contract.mechanism, adjacency=Adjacency.ZERO_OUT)
+    other = under(contract.mechanism, Adjacency.ZERO_OUT)
     return Spent(last, Rho(float_up(other.cost(last))), delta)

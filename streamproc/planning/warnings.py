@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from streamproc.planning.plan import PlanMessage, ReleasePlan
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.contract import WindowContract, padding
-from streamproc.study import Study, WindowRelease
+from streamproc.study import Study
 from streamproc.study.study import MAX_RHO
 
 ASSUMED_PEOPLE = 10_000
@@ -20,20 +18,15 @@ WIDE_POINTS = 10.0
 _NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be enough with this release's share of it"
 
 
-_ZERO_OUT_WINDOWS = "no input of this program is such a neighbour, since everybody is in exactly one bin in every period"
-_ZERO_OUT_EVENTS = "it covers only the replacement of a history by one without any event"
-
-
 def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[PlanMessage]:
     """What makes the stated costs hard to interpret or a release hard to use, and what would help."""
     if study.privacy.adjacency is Adjacency.ZERO_OUT:
-        windows = any(isinstance(release, WindowRelease) for release in study.releases)
-        means = _ZERO_OUT_WINDOWS if windows else _ZERO_OUT_EVENTS
+        contracts = [plan.contract for plan in releases]
+        means = min(contracts, key=lambda contract: contract.zero_out_has_neighbours).zero_out_meaning
         message = f"zero-out takes a person out of every count: {means}; judge the study by its replace-one figures"
         yield PlanMessage("zero_out", None, message)
     for plan in releases:
-        if isinstance(plan.contract, WindowContract):
-            yield from _padding_warning(plan, plan.contract)
+        yield from _padding_warning(plan)
         yield from _width_warning(plan)
 
 
@@ -57,23 +50,22 @@ def notes(study: Study, n: int, *, compared: bool) -> Iterator[PlanMessage]:
         yield PlanMessage("counters_not_compared", None, message)
 
 
-def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[PlanMessage]:
+def _padding_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:
+    contract = plan.contract
     padded = contract.expected_rows - contract.n
     if padded <= contract.n:
         return
-    release, mechanism = plan.release, contract.mechanism
-    assert isinstance(release, WindowRelease)
-    smaller = next((k for k in range(mechanism.k - 1, 0, -1) if _padded(release, contract, k) <= contract.n), None)
     # The padding falls with the square root of the budget.
     rho = contract.rho * (padded / contract.n) ** 2
-    ways = [] if smaller is None else [f"k = {smaller}"]
+    ways = list(plan.planner.padding_advice())
     if _allowed(plan, rho):
         ways.append(f"a budget of about rho = {_about(rho)} for this release")
     advice = ", or ".join([*ways, "more people"])
     if not _allowed(plan, rho):
         advice += f"; {_NO_BUDGET}"
+    bins = padded // contract.n_pad
     message = (
-        f"padding outweighs people: {mechanism.bins:,} bins x {contract.n_pad:,} = {padded:,} padding people beside "
+        f"padding outweighs people: {bins:,} bins x {contract.n_pad:,} = {padded:,} padding people beside "
         f"{contract.n:,} real ones, so shares that are not debiased mean little; take {advice}"
     )
     yield PlanMessage("padding_outweighs_people", plan.release.name, message)
@@ -82,14 +74,6 @@ def _padding_warning(plan: ReleasePlan, contract: WindowContract) -> Iterator[Pl
 def _allowed(plan: ReleasePlan, rho: float) -> bool:
     """Whether the release could have this budget with the share it has of a study's."""
     return rho <= MAX_RHO * float(plan.share)
-
-
-def _padded(release: WindowRelease, contract: WindowContract, k: int) -> int:
-    ours = contract.mechanism
-    mechanism = WindowMechanism.calibrated(
-        q=ours.q, k=k, horizon=ours.horizon, measure=ours.measure, adjacency=ours.adjacency, rho=contract.rho
-    )
-    return mechanism.bins * padding(mechanism, release.beta)
 
 
 def _width_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:

@@ -44,6 +44,9 @@ _Costs: TypeAlias = npt.NDArray[Any]
 _EXACT_HORIZON = 64
 """Up to this horizon the programme runs on Python integers; above, on floats with a proven bound on their error."""
 
+_EVERY_PREFIX_UP_TO = 64
+"""Horizon up to which a run of the programme for every period takes no longer than a moment."""
+
 _FIXED_POINT = 2**320
 """The largest weight in units of the integer programme: rounding each weight up to a unit moves no float."""
 
@@ -80,6 +83,14 @@ class CumulativeMechanism:
     def horizon(self) -> int:
         """`T`."""
         return self.counter.length
+
+    @property
+    def prefix_costs_are_quick(self) -> bool:
+        """Whether the costs after all periods take about as long to compute as the cost after the last.
+
+        A counter that is not Toeplitz needs a run of `O(t^3)` for the cost after each period `t`.
+        """
+        return self.counter.is_toeplitz or self.horizon <= _EVERY_PREFIX_UP_TO
 
     def variance(self, weight: int, period: Period) -> float:
         """Variance of the unclamped estimate of "at least `weight` ones by `period`", in people squared."""

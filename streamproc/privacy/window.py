@@ -86,6 +86,11 @@ class WindowMechanism:
         """Noise variance of a bin's released count, the same at every step, without rounding, in people squared."""
         return self.variance * (1 - 1 / self.bins) if self.measure == "contrast" else self.variance
 
+    @property
+    def prefix_costs_are_quick(self) -> bool:
+        """Whether the costs after all periods take about as long to compute as the cost after the last."""
+        return True
+
     def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
         """The exact cost, under the declared adjacency, of everything measured in periods `1..period`.
 

@@ -13,8 +13,8 @@ from streamproc.panel.column_packing import WIDTHS, bits_for, pack_symbols, pack
 from streamproc.privacy.types import Period
 from streamproc.protocol.codec import Fields, pack, unpack
 from streamproc.protocol.field_checks import check_period, check_release, check_whole
-from streamproc.releases.contract import MAX_ROWS, Contract, contract_to_dict
-from streamproc.releases.contract_fields import contract_from_fields
+from streamproc.releases.contracts import contract_from_values
+from streamproc.releases.kind import MAX_ROWS, Contract
 from streamproc.releases.step import Column
 
 CHUNK_BYTES = 524_288
@@ -175,7 +175,7 @@ class ContractRecord:
 
     def encode(self) -> bytes:
         """The record's value."""
-        return pack("contract", contract_to_dict(self.contract) | {"n_star": self.n_star})
+        return pack("contract", self.contract.to_dict() | {"n_star": self.n_star})
 
 
 def decode_contract(fields: Fields) -> ContractRecord:
@@ -184,5 +184,5 @@ def decode_contract(fields: Fields) -> ContractRecord:
 
 
 def checked_contract(fields: Fields) -> Contract:
-    """What `contract_to_dict` wrote; anything else is malformed."""
-    return contract_from_fields(fields, lambda field, got, expected: Malformed(f"{field}: expected {expected}"))
+    """The contract in the fields of a message; anything else is malformed."""
+    return contract_from_values(fields, lambda field, got, expected: Malformed(f"{field}: expected {expected}"))

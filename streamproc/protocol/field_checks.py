@@ -1,16 +1,13 @@
-"""What the fields of messages are checked with, when a message is made and therefore also when it is decoded."""
+"""Checks of the fields of messages, when a message is made and therefore also when it is decoded."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
-
 import numpy as np
 
-from streamproc.errors import Malformed, StudyError
+from streamproc.errors import Malformed
 from streamproc.privacy.types import IntArray
 from streamproc.study.releases import MAX_HORIZON
-from streamproc.validation import check_name as check_study_name
+from streamproc.validation import Validator
 
 MAX_PARTITIONS = 1_024
 MAX_RELEASES = 1_024
@@ -18,76 +15,48 @@ MAX_OFFSET = 2**63 - 1
 MAX_PEOPLE = 2**31 - 1
 DIGEST_BYTES = 32
 
+field_check = Validator(lambda field, got, expected: Malformed(f"{field}: expected {expected}"))
+"""Checks fields of messages; an error names the field and what is expected, never the content."""
 
-def check_whole(field: str, value: object, low: int, high: int) -> None:
-    """An integer; `true` is none."""
-    if type(value) is not int or not low <= value <= high:
-        raise Malformed(f"{field}: expected a whole number from {low} to {high}")
+check_whole = field_check.whole
+check_flag = field_check.flag
+check_bytes = field_check.fixed_bytes
+check_real = field_check.non_negative_float
+check_choice = field_check.choice
 
 
 def check_period(value: object) -> None:
     """A period of some study."""
-    check_whole("period", value, 1, MAX_HORIZON)
+    field_check.whole("period", value, 1, MAX_HORIZON)
 
 
 def check_partition(value: object) -> None:
     """A partition of the reports topic."""
-    check_whole("partition", value, 0, MAX_PARTITIONS - 1)
-
-
-def check_flag(field: str, value: object) -> None:
-    """True or false."""
-    if type(value) is not bool:
-        raise Malformed(f"{field}: expected true or false")
-
-
-def check_bytes(field: str, value: object, size: int) -> None:
-    """`bin` of exactly `size` bytes."""
-    if type(value) is not bytes or len(value) != size:
-        raise Malformed(f"{field}: expected {size} bytes")
+    field_check.whole("partition", value, 0, MAX_PARTITIONS - 1)
 
 
 def check_digest(field: str, value: object) -> None:
-    """A SHA-256."""
-    check_bytes(field, value, DIGEST_BYTES)
-
-
-def check_real(field: str, value: object) -> None:
-    """A float that is finite and not negative."""
-    if type(value) is not float or not math.isfinite(value) or value < 0:
-        raise Malformed(f"{field}: expected a finite number of at least 0")
-
-
-def check_choice(field: str, value: object, allowed: Collection[str]) -> None:
-    """One of a few words."""
-    if not (isinstance(value, str) and value in allowed):
-        raise Malformed(f"{field}: expected {' or '.join(allowed)}")
+    """A SHA-256 digest."""
+    field_check.fixed_bytes(field, value, DIGEST_BYTES)
 
 
 def check_release(value: object) -> None:
     """The name of a release."""
-    try:
-        return check_study_name("release", value)
-    except StudyError:
-        pass
-    raise Malformed("release: expected letters, digits and '-'")
+    field_check.name("release", value, "letters, digits and '-'")
 
 
 def check_integers(field: str, value: object, size: int) -> None:
-    """`size` 64-bit integers."""
-    if not (isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (size,)):
-        raise Malformed(f"{field}: expected {size} numbers of 64 bits")
+    """`size` integers of 64 bits."""
+    holds = isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (size,)
+    field_check.require(field, value, holds, f"{size} numbers of 64 bits")
 
 
 def check_part(first: object, total: object, numbers: IntArray, field: str, *, longest: int, most: int) -> None:
     """`numbers` are those from `first` on, of `total <= most` that are cut at multiples of `longest`.
 
-    A part's place then says where it ends, so that parts of two writers can be told equal or different one by one.
+    The place of a part then says where it ends, so that parts of two writers can be compared one by one.
     """
-    check_whole("total", total, 0, most)
-    assert isinstance(total, int)
-    check_whole("first", first, 0, max(total - 1, 0))
-    assert isinstance(first, int)
-    if first % longest:
-        raise Malformed(f"first: expected a multiple of {longest}")
-    check_integers(field, numbers, min(longest, total - first))
+    count = field_check.whole("total", total, 0, most)
+    start = field_check.whole("first", first, 0, max(count - 1, 0))
+    field_check.require("first", first, start % longest == 0, f"a multiple of {longest}")
+    check_integers(field, numbers, min(longest, count - start))

@@ -23,7 +23,7 @@ from streamproc.protocol.field_checks import (
     check_release,
     check_whole,
 )
-from streamproc.releases.contract import MAX_ROWS
+from streamproc.releases.kind import MAX_ROWS
 
 CHUNK_MEASUREMENTS = 32_768
 MAX_MEASUREMENTS = 2**22

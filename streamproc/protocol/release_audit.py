@@ -16,20 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
-
 from streamproc.errors import VerificationFailed
-from streamproc.panel.history import counting
+from streamproc.panel.history import HistoryBuilder
 from streamproc.privacy.accountant import PrivacyAccountant
-from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.columns import ContractRecord
 from streamproc.protocol.ledger_verifier import VerifiedLedger
-from streamproc.releases.contract import WindowContract
-from streamproc.releases.cumulative import beyond_nearest
-from streamproc.releases.measured import measurement_count
 from streamproc.releases.step import Column
-from streamproc.releases.window import beyond_rounding, estimated_counts
-from streamproc.study import Release, WindowRelease
+from streamproc.study import Release
 
 
 def check_due_columns(releases: Iterable[Release], ledger: VerifiedLedger) -> None:
@@ -42,7 +36,7 @@ def check_due_columns(releases: Iterable[Release], ledger: VerifiedLedger) -> No
         if record.releases.keys() != expected.keys():
             raise VerificationFailed("ledger, period 1: its releases are not those of the study")
     for name, release in expected.items() if ledger.periods else ():
-        first = release.k if isinstance(release, WindowRelease) else 1
+        first = release.first_column
         due = ledger.period if ledger.period >= first else 0
         if len(ledger.column_digests(name)) != due:
             raise VerificationFailed(f"ledger, period {ledger.period}: release {name} must have {due} columns by then")
@@ -57,8 +51,8 @@ class ReleaseAudit:
     def __init__(self, record: ContractRecord) -> None:
         self._record = record
         self._contract = record.contract
-        self._odometer = PrivacyAccountant(record.release, self._contract.rho, self._contract.mechanism)
-        self.counting = counting(self._contract)
+        self._accountant = PrivacyAccountant(record.release, self._contract.rho, self._contract.mechanism)
+        self.builder = HistoryBuilder(self._contract)
         """What the columns add up to so far."""
         self._before: IntArray | None = None
         """The released counts of the period before."""
@@ -71,19 +65,20 @@ class ReleaseAudit:
         Raises VerificationFailed, with the period and the release, if the ledger states less.
         """
         name = self._record.release
-        for record in ledger.periods[self._odometer.period :]:
+        for record in ledger.periods[self._accountant.period :]:
             if is_stopped():
                 return
             entry = record.releases[name]
             again = (record.period,) * len(record.abandoned)
-            self._odometer = PrivacyAccountant(
-                name, self._odometer.rho, self._contract.mechanism, record.period, self._odometer.redrawn + again
+            self._accountant = PrivacyAccountant(
+                name, self._accountant.rho, self._contract.mechanism, record.period, self._accountant.redrawn + again
             )
-            cost = self._odometer.spent
+            cost = self._accountant.spent
             if entry.rho_spent < cost:
                 raise VerificationFailed(
                     f"ledger, period {record.period}: release {name} states that it has spent rho {entry.rho_spent}, but by "
-                    f"its contract {record.period} periods with {len(self._odometer.redrawn)} repeated draws cost rho {cost}"
+                    f"its contract {record.period} periods with {len(self._accountant.redrawn)} repeated draws cost "
+                    f"rho {cost}"
                 )
             if entry.n_star not in (None, self._record.n_star):
                 raise VerificationFailed(
@@ -99,17 +94,19 @@ class ReleaseAudit:
         period = Period(self._columns + 1)
         name = self._record.release
         measured = ledger.measurements[name, period]
-        if len(measured) != measurement_count(self._contract, period):
+        expected = sum(self._contract.measurement_sizes(period))
+        if len(measured) != expected:
             raise VerificationFailed(
-                f"ledger, period {period}: release {name} has {len(measured)} measurements, not the "
-                f"{measurement_count(self._contract, period)} that its contract makes"
+                f"ledger, period {period}: release {name} has {len(measured)} measurements, not the {expected} that its "
+                "contract makes"
             )
-        self.counting.add(column, measured)
+        arrays = self._contract.split_measurements(measured, period)
+        added = self.builder.add(column, arrays)
         self._columns = period
-        counts = self.counting.latest_counts()
-        if counts is None:
+        if added is None:
             return
-        different, impossible = self._compare(period, counts, measured)
+        counts, estimates = added
+        different, impossible = self._contract.compare(counts, self._before, arrays, estimates)
         clamped = ledger.periods[period - 1].releases[name].clamped
         if impossible or different > clamped:
             raise VerificationFailed(
@@ -117,38 +114,6 @@ class ReleaseAudit:
                 f"the measurements in the ledger, which declares {clamped} of them as clamped"
             )
         self._before = counts
-
-    def _compare(self, period: Period, counts: IntArray, measured: IntArray) -> tuple[int, int]:
-        """How many counts are not their estimate, rounded; and how many of these clamping cannot explain."""
-        if isinstance(self._contract, WindowContract):
-            numerators, denominator = estimated_counts(self._contract, measured, self._before)
-            return _compare_windows(counts.reshape(numerators.shape), numerators, denominator)
-        estimates = self.counting.history().unclamped[-1]
-        before = np.zeros(1, dtype=np.int64) if self._before is None else np.append(self._before, 0)
-        return _compare_sums(counts, estimates, before, self._contract.n)
-
-
-def _compare_windows(counts: IntArray, numerators: IntArray, denominator: int) -> tuple[int, int]:
-    """Rounding gives the floor or the ceiling of an estimate, and keeps the total of each group.
-
-    Clamping changes only groups in which rounding can give a negative count. It keeps their total and raises no count but
-    negative ones, to 0: so a clamped count is at most the ceiling, or 0 (`synth.clamping`).
-    """
-    different = beyond_rounding(counts, numerators, denominator)
-    ceiling = -(-numerators // denominator)
-    clampable = (numerators < 0).any(axis=1, keepdims=True) & (counts <= np.maximum(ceiling, 0))
-    kept = counts.sum(axis=1, keepdims=True) * denominator == np.maximum(numerators.sum(axis=1, keepdims=True), 0)
-    return int(np.count_nonzero(different)), int(np.count_nonzero((different & ~clampable) | ~kept))
-
-
-def _compare_sums(counts: IntArray, estimates: FloatArray, before: IntArray, n: int) -> tuple[int, int]:
-    """A running count is clamped between its own value one period before and that of the next smaller weight.
-
-    So it is known what a clamped count must be.
-    """
-    possible = np.clip(estimates, before, np.concatenate(([n], before[:-1])))
-    different, impossible = (beyond_nearest(counts, wanted, n) for wanted in (estimates, possible))
-    return int(np.count_nonzero(different)), int(np.count_nonzero(impossible))
 
 
 def check_same_people(records: Mapping[str, ContractRecord]) -> None:

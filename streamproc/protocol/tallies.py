@@ -22,7 +22,7 @@ from streamproc.protocol.field_checks import (
     check_release,
     check_whole,
 )
-from streamproc.study.study import MAX_BINS
+from streamproc.study.releases import MAX_BINS
 
 CHUNK_COUNTS = 32_768
 

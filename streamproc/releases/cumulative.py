@@ -1,99 +1,343 @@
-"""Synthesis of a cumulative release: synthetic people whose numbers of ones follow noisy running counts."""
+"""The kind `cumulative`: synthetic people whose number of events so far is distributed like that of the real people.
+
+The counts of period `t` are those of the people with at least 1, 2, ..., `t` events. A column holds 1 for each synthetic
+person with an event in that period.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.errors import UnsupportedQuery
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName, counter
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.noise import NoiseSource
-from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.releases.contract import CumulativeContract
-from streamproc.releases.row_assignment import Codes, assign_symbols
-from streamproc.releases.step import Step
+from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
+from streamproc.releases.accuracy import upper_quantile
+from streamproc.releases.cumulative_synthesis import (
+    CumulativeState,
+    StreamEstimator,
+    beyond_nearest,
+    compare_sums,
+    estimates,
+    step_cumulative,
+    streams_of,
+)
+from streamproc.releases.kind import (
+    NUMBER_BYTES,
+    Arrays,
+    BoolArray,
+    ColumnCounter,
+    Comparison,
+    Contract,
+    NamedQuery,
+    ReleaseState,
+    StepMemory,
+    Tallier,
+)
+from streamproc.releases.query import AtLeast, Query
+from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, max_moved_rows
+from streamproc.releases.step import Column, Measurements, Step
+from streamproc.releases.window import quoted
+from streamproc.study import CumulativeRelease, Release, Study
+from streamproc.study.releases import EVENT_ALPHABET, MAX_CUMULATIVE_HORIZON
+from streamproc.validation import Validator
 
 
-@dataclass(frozen=True, eq=False)
-class CumulativeState:
-    """What synthesis must remember between periods; it never changes in place.
+class CumulativeTallier(Tallier):
+    """Counts the real people who get their `b`-th event in a period, for each `b`. Remembers each person's events."""
 
-    The exact past tallies are kept because a counter's row reaches back over them: this state is secret.
-    """
+    def __init__(self, study: Study, release: CumulativeRelease) -> None:
+        self._horizon = study.horizon
+        self._is_event = release.event_mask(study.alphabet)
 
-    period: Period
-    weights: Codes
-    """Ones so far of each synthetic row."""
-    sums: IntArray
-    """Released `S_b`: synthetic people with at least `b` ones, for `b = 0..T`."""
-    tallies: IntArray
-    """`tallies[t-1, b-1]`: people whose `b`-th one came at period `t`; exact."""
-    measured: tuple[IntArray, ...]
-    """The noisy rows of each stream's counter so far, for `b = 1..T`."""
+    @property
+    def size(self) -> int:
+        return self._horizon
+
+    def initial_state(self, people: int) -> npt.NDArray[np.uint16]:
+        return np.zeros(people, dtype=np.uint16)
+
+    def tally(
+        self, period: Period, windows: Codes, symbols: npt.NDArray[np.uint8], state: npt.NDArray[Any] | None
+    ) -> tuple[npt.NDArray[Any], IntArray]:
+        assert state is not None
+        events = self._is_event[symbols]
+        after = state + events
+        reached = np.bincount(after[events], minlength=self._horizon + 1)
+        return after, reached[1:].astype(np.int64)
+
+    def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
+        """Whether nobody got more than one event."""
+        return int(counts.sum()) <= people
+
+
+class EventCounter(ColumnCounter):
+    """Counts the events of synthetic people."""
+
+    def __init__(self) -> None:
+        self._columns = 0
+        self.codes = np.zeros(0, dtype=np.uint16)
+
+    def add(self, column: Column) -> IntArray:
+        self.codes = self.codes + column if self._columns else column.astype(np.uint16)
+        self._columns += 1
+        exact = np.bincount(self.codes, minlength=self._columns + 1)
+        return np.cumsum(exact[::-1])[::-1][1:].astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeContract(Contract):
+    """The public parameters of a cumulative release."""
+
+    mechanism: CumulativeMechanism
+    event: tuple[str, ...]
+    """The symbols of the study that count as an event."""
+
+    kind: ClassVar[Literal["cumulative"]] = "cumulative"
+    max_horizon: ClassVar[int] = MAX_CUMULATIVE_HORIZON
+    zero_out_has_neighbours: ClassVar[bool] = True
+    zero_out_meaning: ClassVar[str] = "it covers only the replacement of a history by one without any event"
+
+    # Made from a study
 
     @classmethod
-    def initial(cls, contract: CumulativeContract) -> CumulativeState:
-        """Before period 1: nobody has a one."""
-        horizon = contract.mechanism.horizon
-        sums = np.zeros(horizon + 1, dtype=np.int64)
-        sums[0] = contract.n
+    def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> CumulativeMechanism:
+        assert isinstance(release, CumulativeRelease)
+        return CumulativeMechanism.calibrated(
+            horizon=study.horizon,
+            counter_name=release.counter,
+            allocation=release.allocation,
+            adjacency=study.privacy.adjacency,
+            rho=rho,
+        )
+
+    @classmethod
+    def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> CumulativeContract:
+        assert isinstance(release, CumulativeRelease)
+        return cls(
+            name=release.name,
+            alphabet=release.column_alphabet(study.alphabet),
+            n=n,
+            rho=rho,
+            mechanism=cls.make_mechanism(study, release, rho),
+            insecure=insecure,
+            event=release.event,
+        )
+
+    # Written and read
+
+    def own_values(self) -> dict[str, Any]:
+        return {
+            "event": list(self.event),
+            "counter": self.mechanism.counter.name,
+            "sigmas": list(self.mechanism.sigmas),
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], check: Validator) -> CumulativeContract:
+        check.require("alphabet", values["alphabet"], values["alphabet"] == EVENT_ALPHABET, "0 and 1")
+        check.choice("counter", values["counter"], get_args(CounterName))
+        event, sigmas = check.sequence("event", values["event"]), check.sequence("sigmas", values["sigmas"])
+        is_event = bool(event) and all(isinstance(symbol, str) for symbol in event)
+        check.require("event", values["event"], is_event, "a list of symbols")
+        check.require("sigmas", values["sigmas"], len(sigmas) == values["horizon"], "one for each period")
+        for sigma in sigmas:
+            check.positive_float("sigmas", sigma)
+        counts = counter(values["counter"], values["horizon"])
+        return cls(
+            name=values["release"],
+            alphabet=tuple(values["alphabet"]),
+            n=values["n"],
+            rho=Rho(values["rho"]),
+            mechanism=CumulativeMechanism(counts, Adjacency(values["adjacency"]), sigmas),
+            insecure=values["insecure"],
+            event=event,
+        )
+
+    # Rows and columns
+
+    @property
+    def expected_rows(self) -> int:
+        """As many synthetic people as real ones."""
+        return self.n
+
+    # Synthesis
+
+    def initial_state(self) -> CumulativeState:
+        return CumulativeState.initial(self)
+
+    def step(self, state: ReleaseState, tally: IntArray, noise: NoiseSource) -> tuple[CumulativeState, Step]:
+        return step_cumulative(self, cast(CumulativeState, state), tally, noise)
+
+    def rows(self, state: ReleaseState) -> int | None:
+        return self.n if state.period else None
+
+    def released_counts(self, state: ReleaseState) -> IntArray | None:
+        return cast(CumulativeState, state).sums[1 : state.period + 1] if state.period else None
+
+    def measurement_sizes(self, period: Period) -> list[int]:
+        """One array for each stream that has begun, `b = 1..period`."""
+        rows = [self.mechanism.counter.rows_at(period - b + 1) for b in range(1, period + 1)]
+        return [part.stop - part.start for part in rows]
+
+    # State files
+
+    def state_arrays(self, state: ReleaseState) -> Arrays:
+        cumulative = cast(CumulativeState, state)
+        return {
+            "weights": cumulative.weights,
+            "sums": cumulative.sums,
+            "tallies": cumulative.tallies[: cumulative.period],
+            "measured": np.concatenate(cumulative.measured),
+        }
+
+    def state_from_arrays(self, period: Period, arrays: Mapping[str, npt.NDArray[Any]]) -> CumulativeState:
+        counts = self.mechanism.counter
+        lengths = [counts.rows_at(period - b + 1).stop if b <= period else 0 for b in range(1, counts.length + 1)]
+        measured = tuple(np.split(arrays["measured"], np.cumsum(lengths)[:-1]))
+        return self._state(period, arrays["weights"], arrays["tallies"], measured)
+
+    def rebuild_state(
+        self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
+    ) -> CumulativeState:
+        period, events = Period(len(tallies)), self.new_counter()
+        for column in columns:
+            events.add(column)
+        weights = events.codes if columns else np.zeros(self.n, dtype=np.uint16)
         none = np.zeros(0, dtype=np.int64)
-        weights = np.zeros(contract.n, dtype=np.uint16)
-        return cls(Period(0), weights, sums, np.zeros((horizon, horizon), dtype=np.int64), (none,) * horizon)
+        measured = (*streams_of(measurements, period), *[none] * (self.horizon - period))
+        stacked = np.stack(tallies) if tallies else np.zeros((0, self.horizon), dtype=np.int64)
+        return self._state(period, weights, stacked, measured)
+
+    def _state(self, period: Period, weights: Codes, tallies: IntArray, measured: tuple[IntArray, ...]) -> CumulativeState:
+        exactly = np.bincount(weights, minlength=self.horizon + 1)
+        padded = np.zeros((self.horizon, self.horizon), dtype=np.int64)
+        padded[:period] = tallies
+        return CumulativeState(period, weights, np.cumsum(exactly[::-1])[::-1].astype(np.int64), padded, measured)
+
+    @property
+    def row_bytes(self) -> int:
+        return np.dtype(np.uint16).itemsize
+
+    def state_numbers(self, period: Period) -> int:
+        # What is measured in this period is kept, and is published too.
+        return self.horizon + 1 + period * self.horizon + 2 * self._measured_by(period)
+
+    def step_memory(self, period: Period, rows: int) -> StepMemory:
+        numbers = self.horizon * self.horizon + 2 * self._measured_by(period) + 8 * self.horizon
+        moved = max_moved_rows(rows, 2 * (period + 1), period + 1)
+        kept = rows * (self.row_bytes + 1) + NUMBER_BYTES * numbers
+        return StepMemory(kept, NUMBER_BYTES * ARRAYS_PER_MOVED_ROW * moved)
+
+    def _measured_by(self, period: Period) -> int:
+        """Noisy rows of all streams up to this period."""
+        return sum(self.mechanism.counter.rows_at(period - b + 1).stop for b in range(1, period + 1))
+
+    # Counts and estimates
+
+    def new_counter(self) -> EventCounter:
+        return EventCounter()
+
+    def true_counts(self, tallies: Sequence[IntArray]) -> Sequence[IntArray]:
+        return [reached[:period] for period, reached in enumerate(np.cumsum(tallies, axis=0), start=1)]
+
+    def labels(self, period: Period) -> list[str]:
+        return [str(b) for b in range(1, period + 1)]
+
+    def new_estimator(self) -> StreamEstimator:
+        return StreamEstimator(self.mechanism)
+
+    def estimates(self, measurements: Sequence[Measurements], period: Period) -> FloatArray:
+        return estimates(self.mechanism, streams_of(measurements, period), period)
+
+    def compare(
+        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
+    ) -> Comparison:
+        assert estimates is not None
+        earlier = np.zeros(1, dtype=np.int64) if before is None else np.append(before, 0)
+        return compare_sums(counts, estimates, earlier, self.n)
+
+    def clamped_counts(
+        self,
+        counts_at: Callable[[Period], IntArray],
+        measurements: Sequence[Measurements],
+        estimates: FloatArray | None,
+        period: Period,
+    ) -> BoolArray:
+        assert estimates is not None
+        return beyond_nearest(counts_at(period), estimates, self.n)
+
+    # Queries
+
+    def query_weights(self, query: Query, period: Period) -> FloatArray:
+        """A 1 for the count of people with at least `b` events; none before period `b`, when nobody can have so many."""
+        if not isinstance(query, AtLeast):
+            raise UnsupportedQuery(
+                f"{query.name}: release {self.name} is of kind cumulative and knows only how many ones people have had, "
+                "not when; ask a window release"
+            )
+        if not 1 <= query.b <= self.horizon:
+            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and the horizon {self.horizon}")
+        weights = np.zeros(period)
+        weights[query.b - 1 : query.b] = 1.0
+        return weights
+
+    def stderr(self, weights: FloatArray, period: Period) -> float:
+        """The noise of different streams is independent."""
+        places = np.flatnonzero(weights).tolist()
+        return float(sum(weights[b] ** 2 * self.mechanism.variance(b + 1, period) for b in places) ** 0.5)
+
+    def count_stderrs(self, period: Period) -> FloatArray:
+        return np.sqrt([self.mechanism.variance(b, period) for b in range(1, period + 1)])
+
+    def columns_only_halfwidth(self, weights: FloatArray, period: Period, level: float) -> float:
+        return sum(ratchet_halfwidth(self.mechanism, b + 1, period, level) for b in np.flatnonzero(weights).tolist())
+
+    def first_period(self, query: Query) -> Period:
+        return Period(cast(AtLeast, query).b)
+
+    def parse_query(self, name: str) -> NamedQuery:
+        """`atleast:B`."""
+        form, _, rest = name.partition(":")
+        is_number = rest.isascii() and rest.isdigit() and len(rest) < 10
+        if form == "atleast" and is_number and 1 <= int(rest) <= self.horizon:
+            event, b = " or ".join(map(quoted, self.event)), int(rest)
+            label = f"{event} in at least {b} {'period' if b == 1 else 'periods'} so far"
+            return NamedQuery(name, label, AtLeast(b))
+        raise UnsupportedQuery(f"query: release {self.name} answers atleast:1 to atleast:{self.horizon}")
+
+    def query_of(self, label: str) -> str:
+        return f"atleast:{label}"
+
+    def suggested_queries(self) -> Iterator[str]:
+        yield from (f"atleast:{b}" for b in range(1, self.horizon + 1))
+
+    def headline_queries(self) -> Sequence[NamedQuery]:
+        return [NamedQuery("at least one so far", "at least one so far", AtLeast(1))]
+
+    # Noise
+
+    @property
+    def variances(self) -> list[float]:
+        return list(self.mechanism.largest_variances)
 
 
-def step_cumulative(
-    contract: CumulativeContract, state: CumulativeState, tally: IntArray, draw: NoiseSource
-) -> tuple[CumulativeState, Step]:
-    """One period: `tally[b-1]` people got their `b`-th one now."""
-    mechanism, period = contract.mechanism, Period(state.period + 1)
-    if tally.shape != (mechanism.horizon,) or (tally < 0).any() or int(tally.sum()) > contract.n:
-        raise ValueError(f"a tally of release {contract.name} needs {mechanism.horizon} counts of at most n people")
-    tallies = state.tallies.copy()
-    tallies[period - 1] = tally
-    fresh = _measure(mechanism, tallies, period, draw)
-    measured = tuple(np.concatenate((old, new)) for old, new in zip(state.measured, fresh, strict=True))
-    wanted = np.rint(estimates(mechanism, measured, period)).astype(np.int64)
+def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, level: float) -> float:
+    """Half-width in people of an interval around a *clamped* count that covers with at least `level`.
 
-    sums = state.sums.copy()
-    sums[1 : period + 1] = np.clip(wanted, state.sums[1 : period + 1], state.sums[:period])
-    clamped = int(np.count_nonzero(sums[1 : period + 1] != wanted))
-    ones = np.append(sums[1 : period + 1] - state.sums[1 : period + 1], 0)
-    rows = state.sums[: period + 1] - np.append(state.sums[1 : period + 1], 0)
-    symbols = assign_symbols(state.weights, np.stack((rows - ones, ones), axis=1), draw.rng())
-    after = CumulativeState(period, state.weights + symbols, sums, tallies, measured)
-    return after, Step(period, (symbols,), fresh[:period], sums[1 : period + 1], clamped)
-
-
-def estimates(mechanism: CumulativeMechanism, measured: tuple[IntArray, ...], period: Period) -> FloatArray:
-    """Unclamped, unbiased estimates of `S_1 .. S_period` at `period`, from the noisy rows measured by then."""
-    counter = mechanism.counter
-    answers = np.empty(period)
-    for b in range(1, period + 1):
-        time = period - b + 1
-        rows = counter.rows_at(time).stop
-        answers[b - 1] = counter.answers[time - 1, :rows] @ measured[b - 1][:rows]
-    return answers
-
-
-_SLACK = 1e-9
-"""Relative. Estimates are sums of floats, whose last digits depend on the order in which a machine adds them."""
-
-
-def beyond_nearest(counts: IntArray, wanted: FloatArray, n: int) -> npt.NDArray[np.bool_]:
-    """Which counts of `n` people are not `wanted`, rounded to the nearest."""
-    outside: npt.NDArray[np.bool_] = np.abs(counts - wanted) > 0.5 + _SLACK * (1 + n + np.abs(wanted))
-    return outside
-
-
-def _measure(mechanism: CumulativeMechanism, tallies: IntArray, period: Period, draw: NoiseSource) -> list[IntArray]:
-    """The rows each stream's counter measures now, with noise; empty for streams that have not begun."""
-    counter = mechanism.counter
-    fresh = [np.zeros(0, dtype=np.int64)] * mechanism.horizon
-    for b in range(1, period + 1):
-        time = period - b + 1
-        stream = tallies[b - 1 : period, b - 1]
-        exact = counter.matrix[counter.rows_at(time), :time] @ stream
-        fresh[b - 1] = draw.gaussian(exact, mechanism.sigmas[b - 1])
-    return fresh
+    Clamping is a ratchet: the released `S_b` at `t` can be no further from the truth than the worst unclamped estimate among
+    those that could have pushed it there, `(b', t')` with `b' <= b` and `b' <= t' <= t - (b - b')`. A union bound over their
+    number, and 1/2 for rounding.
+    """
+    # A variance is that of the stream's noise times a gain that depends on the lag `t' - b'` alone.
+    lags = range(period - b + 1)
+    noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
+    widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
+    return float(upper_quantile((1 - level) / 2 / (b * len(lags))) * widest + 0.5)

@@ -12,26 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from streamproc.privacy.accountant import total_spent
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import Period, Rho
-from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.contract import mechanism_of, release_budgets
+from streamproc.releases.contracts import make_mechanism, release_budgets
+from streamproc.releases.kind import Mechanism
 from streamproc.study import Study
-
-EVERY_PREFIX_UP_TO = 64
-"""Horizon up to which a counter that is not Toeplitz, which needs a run of `O(t^3)` for the cost after each period `t`, is
-asked for the cost after every period."""
 
 
 class ReplaceOneCosts:
     """The costs of the releases of one zero-out study under replace-one, after any number of periods, rounded up."""
 
-    def __init__(self, mechanisms: Mapping[str, WindowMechanism | CumulativeMechanism]) -> None:
-        self._mechanisms = {name: replace(m, adjacency=Adjacency.REPLACE_ONE) for name, m in mechanisms.items()}
+    def __init__(self, mechanisms: Mapping[str, Mechanism]) -> None:
+        self._mechanisms = {name: under(mechanism, Adjacency.REPLACE_ONE) for name, mechanism in mechanisms.items()}
 
     def of_release(self, name: str, period: int, redrawn: Sequence[Period] = ()) -> Rho:
         """The cost of all noise that the release draws in periods `1..period`; `redrawn` periods count once more each."""
@@ -44,7 +40,7 @@ class ReplaceOneCosts:
     @property
     def every_period_is_quick(self) -> bool:
         """Whether the costs after all periods can be computed in about the time that the last one takes."""
-        return all(map(every_prefix_is_quick, self._mechanisms.values()))
+        return all(mechanism.prefix_costs_are_quick for mechanism in self._mechanisms.values())
 
 
 def replace_one_costs(study: Study) -> ReplaceOneCosts | None:
@@ -52,10 +48,11 @@ def replace_one_costs(study: Study) -> ReplaceOneCosts | None:
     if study.privacy.adjacency is not Adjacency.ZERO_OUT:
         return None
     budgets = release_budgets(study)
-    return ReplaceOneCosts({release.name: mechanism_of(study, release, budgets[release.name]) for release in study.releases})
+    mechanisms = {release.name: make_mechanism(study, release, budgets[release.name]) for release in study.releases}
+    return ReplaceOneCosts(mechanisms)
 
 
-def every_prefix_is_quick(mechanism: WindowMechanism | CumulativeMechanism) -> bool:
-    """Whether the costs after every period take about as long as the cost after the last."""
-    slow = isinstance(mechanism, CumulativeMechanism) and not mechanism.counter.is_toeplitz
-    return not slow or mechanism.horizon <= EVERY_PREFIX_UP_TO
+def under(mechanism: Any, adjacency: Adjacency) -> Mechanism:
+    """The same noise, with its cost under another adjacency. Mechanisms are dataclasses with a field `adjacency`."""
+    same: Mechanism = replace(mechanism, adjacency=adjacency)
+    return same

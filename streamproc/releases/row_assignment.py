@@ -8,6 +8,7 @@ however coarse the table is.
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,10 @@ TABLE_BITS = 18
 """Size of the table of all groups, as a power of two: small enough for the cache."""
 
 
+ARRAYS_PER_MOVED_ROW = 7
+"""Arrays with a number for each row that may be moved to another symbol, while it is decided which rows are."""
+
+
 def narrowest_dtype(states: int) -> type[np.uint8] | type[np.uint16]:
     """The type for codes `0..states-1`; no study has more than 65,536 bins, and a code must never wrap around."""
     if states > 1 << 16:
@@ -37,6 +42,8 @@ def last_symbols(windows: Codes, states: int) -> Codes:
 
     By division, because NumPy divides small integers by a constant ten times as fast as it takes their remainder.
     """
+    if states > np.iinfo(windows.dtype).max:
+        return windows.copy()
     multiples = windows // states
     multiples *= states
     return np.subtract(windows, multiples, out=multiples)
@@ -54,6 +61,18 @@ def assign_symbols(groups: Codes, counts: IntArray, rng: np.random.Generator) ->
     if surplus.any():
         _correct_counts(groups, symbols, surplus, counts, rng)
     return symbols
+
+
+def max_moved_rows(rows: int, cells: int, groups: int) -> int:
+    """The most rows that `assign_symbols` looks at to move some of them between cells.
+
+    A cell is a symbol of a group. A cell of `c` rows has a standard deviation of at most the square root of `c`, and is
+    expected to have 0.4 of that too many; twice as many are looked at, which is at most 0.8 times the square root of
+    `rows * cells` for all cells together. To these come what the table of proportions is too coarse for, and 8 rows of each
+    cell that has too many, which are about half of them.
+    """
+    coarse = rows >> max(1, min(16, TABLE_BITS - (groups - 1).bit_length()))
+    return min(rows, max(rows // 32, 4 * math.isqrt(rows * cells) // 5 + coarse + 5 * cells))
 
 
 def _draw(groups: Codes, counts: IntArray, rng: np.random.Generator) -> tuple[Codes, IntArray]:

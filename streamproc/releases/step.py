@@ -1,4 +1,4 @@
-"""What one period of one release yields: shared by window and cumulative synthesis."""
+"""What one period of one release yields."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.privacy.types import IntArray, Period
+from streamproc.privacy.types import FloatArray, IntArray, Period
 
 Column: TypeAlias = npt.NDArray[np.uint8]
-"""One symbol (alphabet index) per synthetic individual."""
+"""One symbol (alphabet index) for each synthetic individual."""
+
+Measurements: TypeAlias = Sequence[IntArray]
+"""The noisy integers of one period, in the arrays in which the mechanism measured them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +24,12 @@ class Step:
 
     period: Period
     columns: Sequence[Column]
-    """The columns that come out now, oldest first: none before a window is full, `k` when it is, then one."""
-    measurements: Sequence[IntArray]
+    """The columns that come out in this period, oldest first."""
+    measurements: Measurements
     """The noisy integers behind them; they are paid for, so they are public."""
-    bins: IntArray
-    """Released counts: of each window, padding included; or of synthetic people with at least `1..t` ones."""
+    counts: IntArray
+    """The released counts, padding included; empty if no column came out."""
     clamped: int
     """How many counts had to be moved to what is possible."""
+    estimates: FloatArray | None = None
+    """Estimates of the counts before clamping, in people; None if the released counts are the estimates up to rounding."""

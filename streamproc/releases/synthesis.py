@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from streamproc.errors import Refused
 from streamproc.privacy.accountant import PrivacyAccountant, total_spent
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import IntArray, Period, Rho
-from streamproc.releases.contract import Contract, WindowContract
-from streamproc.releases.cumulative import CumulativeState, step_cumulative
+from streamproc.releases.kind import Contract, ReleaseState
 from streamproc.releases.step import Step
-from streamproc.releases.window import WindowState, step_window
-
-State: TypeAlias = WindowState | CumulativeState
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,30 +19,29 @@ class Synthesis:
 
     period: Period
     contracts: Mapping[str, Contract]
-    states: Mapping[str, State]
+    states: Mapping[str, ReleaseState]
     accountants: Mapping[str, PrivacyAccountant]
 
     @classmethod
     def start(cls, contracts: Mapping[str, Contract]) -> Synthesis:
         """Before period 1: nothing spent."""
-        states: dict[str, State] = {}
-        for name, contract in contracts.items():
-            if isinstance(contract, WindowContract):
-                states[name] = WindowState.initial(contract.mechanism)
-            else:
-                states[name] = CumulativeState.initial(contract)
+        states = {name: contract.initial_state() for name, contract in contracts.items()}
         return cls.resumed(Period(0), contracts, states, ())
 
     @classmethod
     def resumed(
-        cls, period: Period, contracts: Mapping[str, Contract], states: Mapping[str, State], redrawn: tuple[Period, ...]
+        cls,
+        period: Period,
+        contracts: Mapping[str, Contract],
+        states: Mapping[str, ReleaseState],
+        redrawn: tuple[Period, ...],
     ) -> Synthesis:
         """After `period` periods, some of which may have been drawn twice."""
-        odometers = {
+        accountants = {
             name: PrivacyAccountant(name, contract.rho, contract.mechanism, period, redrawn)
             for name, contract in contracts.items()
         }
-        return cls(period, contracts, states, odometers)
+        return cls(period, contracts, states, accountants)
 
     @property
     def redrawn(self) -> tuple[Period, ...]:
@@ -57,15 +51,11 @@ class Synthesis:
     @property
     def spent(self) -> Rho:
         """What all releases together have spent."""
-        return total_spent([odometer.spent for odometer in self.accountants.values()])
+        return total_spent([accountant.spent for accountant in self.accountants.values()])
 
     def rows(self, name: str) -> int | None:
         """Synthetic people of a release; None until its first column."""
-        contract, state = self.contracts[name], self.states[name]
-        if isinstance(contract, WindowContract):
-            assert isinstance(state, WindowState)
-            return len(state.windows) if self.period >= contract.mechanism.k else None
-        return contract.n if self.period else None
+        return self.contracts[name].rows(self.states[name])
 
     def _check_source(self, entropy: Entropy) -> None:
         for name, contract in self.contracts.items():
@@ -83,15 +73,9 @@ class Synthesis:
         """
         self._check_source(entropy)
         period = Period(self.period + 1)
-        odometers = {name: odometer.next() for name, odometer in self.accountants.items()}
-        states: dict[str, State] = {}
+        accountants = {name: accountant.next() for name, accountant in self.accountants.items()}
+        states: dict[str, ReleaseState] = {}
         steps: dict[str, Step] = {}
         for name, contract in self.contracts.items():
-            draw, state = entropy.draw(name, period), self.states[name]
-            if isinstance(contract, WindowContract):
-                assert isinstance(state, WindowState)
-                states[name], steps[name] = step_window(contract, state, tally[name], draw)
-            else:
-                assert isinstance(state, CumulativeState)
-                states[name], steps[name] = step_cumulative(contract, state, tally[name], draw)
-        return Synthesis(period, self.contracts, states, odometers), steps
+            states[name], steps[name] = contract.step(self.states[name], tally[name], entropy.draw(name, period))
+        return Synthesis(period, self.contracts, states, accountants), steps

@@ -1,213 +1,414 @@
-"""Synthesis of a window release: the synthetic panel whose last `k` columns match a noisy histogram.
+"""The kind `window`: synthetic people whose last `k` symbols are distributed like those of the real people.
 
-A window is coded as a number in base `q`, its oldest symbol the most significant. A row whose window is `c` has the
-overlap `c mod q^(k-1)`; appending symbol `a` gives `overlap * q + a`. The rows of an overlap are a group, and its total was
-fixed by what was released before.
+The counts of a period `t >= k` are those of the `q^k` windows of `k` symbols, by the base-`q` number of the window (oldest
+symbol most significant). The first `k` columns come out together, in period `k`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.errors import StudyError, UnsupportedQuery
+from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import NoiseSource
-from streamproc.privacy.types import IntArray, Period
-from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.contract import MAX_NUMERATOR, MAX_ROWS, WindowContract
-from streamproc.releases.row_assignment import Codes, assign_symbols, last_symbols, narrowest_dtype, shuffled_rows
-from streamproc.releases.step import Column, Step
+from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
+from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.releases.kind import (
+    MAX_ROWS,
+    NUMBER_BYTES,
+    Arrays,
+    BoolArray,
+    ColumnCounter,
+    Comparison,
+    Contract,
+    NamedQuery,
+    ReleaseState,
+    StepMemory,
+    Tallier,
+)
+from streamproc.releases.query import LastSymbols, Query, count_of, exactly
+from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, last_symbols, max_moved_rows, narrowest_dtype
+from streamproc.releases.step import Column, Measurements, Step
+from streamproc.releases.window_accuracy import clamped_windows, window_stderr
+from streamproc.releases.window_synthesis import (
+    MAX_NUMERATOR,
+    WindowState,
+    compare_windows,
+    estimated_counts,
+    step_window,
+)
+from streamproc.study import Release, Study, WindowRelease, bin_labels
+from streamproc.study.releases import MAX_BINS, MAX_HORIZON
+from streamproc.validation import Validator
+
+ROW_COUNT_STDDEVS = 10
+"""Standard deviations that the number of synthetic people may be off under `histogram`: more has a chance below 1e-22."""
+
+ARRAYS_PER_BIN = 16
+"""Arrays with a number for each bin that a step holds at once, at most, while it rounds, clamps and assigns."""
+
+MAX_HEADLINES = 8
+"""Symbols whose shares describe a column: more would not fit on a line."""
 
 
-@dataclass(frozen=True, eq=False)
-class WindowState:
-    """What synthesis must remember between periods; it never changes in place."""
+class WindowTallier(Tallier):
+    """Counts the windows of `k` symbols of real people."""
 
-    period: Period
-    windows: Codes
-    """Each synthetic row's current window; empty until the first `k` periods are over."""
-    counts: IntArray
-    """How many rows have each window."""
+    def __init__(self, study: Study, release: WindowRelease) -> None:
+        self.window = release.k
+        self._size = int(study.q**release.k)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def tally(
+        self, period: Period, windows: Codes, symbols: npt.NDArray[np.uint8], state: npt.NDArray[Any] | None
+    ) -> tuple[None, IntArray]:
+        counted = last_symbols(windows, self._size) if period >= self.window else windows[:0]
+        return None, np.bincount(counted, minlength=self._size).astype(np.int64)
+
+    def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
+        """Whether everybody is in exactly one window; nobody is while windows are incomplete."""
+        return int(counts.sum()) == (people if period >= self.window else 0)
+
+
+class WindowCounter(ColumnCounter):
+    """Counts the windows of synthetic people."""
+
+    def __init__(self, q: int, k: int) -> None:
+        self._q, self._k, self._bins = q, k, q**k
+        self._columns = 0
+        self.codes = np.zeros(0, dtype=narrowest_dtype(self._bins))
+
+    def add(self, column: Column) -> IntArray | None:
+        if not self._columns:
+            self.codes = np.zeros(len(column), dtype=narrowest_dtype(self._bins))
+        codes = last_symbols(self.codes, self._bins // self._q)
+        codes *= codes.dtype.type(self._q)
+        codes += column
+        self.codes, self._columns = codes, self._columns + 1
+        return np.bincount(codes, minlength=self._bins).astype(np.int64) if self._columns >= self._k else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowContract(Contract):
+    """The public parameters of a window release."""
+
+    mechanism: WindowMechanism
+    padding: int
+    """Synthetic people added to each bin, `n_pad`."""
+
+    kind: ClassVar[Literal["window"]] = "window"
+    max_horizon: ClassVar[int] = MAX_HORIZON
+    zero_out_has_neighbours: ClassVar[bool] = False
+    zero_out_meaning: ClassVar[str] = (
+        "no input of this program is such a neighbour, since everybody is in exactly one bin in every period"
+    )
+
+    # Made from a study
 
     @classmethod
-    def initial(cls, mechanism: WindowMechanism) -> WindowState:
-        """Before period 1."""
-        none = np.zeros(0, dtype=narrowest_dtype(mechanism.bins))
-        return cls(Period(0), none, np.zeros(mechanism.bins, dtype=np.int64))
+    def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> WindowMechanism:
+        assert isinstance(release, WindowRelease)
+        return WindowMechanism.calibrated(
+            q=study.q,
+            k=release.k,
+            horizon=study.horizon,
+            measure=release.measure,
+            adjacency=study.privacy.adjacency,
+            rho=rho,
+        )
+
+    @classmethod
+    def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> WindowContract:
+        assert isinstance(release, WindowRelease)
+        mechanism = cls.make_mechanism(study, release, rho)
+        contract = cls(
+            name=release.name,
+            alphabet=study.alphabet,
+            n=n,
+            rho=rho,
+            mechanism=mechanism,
+            insecure=insecure,
+            padding=padding_of(mechanism, release.beta),
+        )
+        most = max_window_rows(mechanism.bins)
+        if contract.expected_rows > most:
+            got = f"{release.k}, with which the release needs {contract.expected_rows:.3g} synthetic people"
+            raise StudyError(f"release.{release.name}.k", got, f"at most {most:.3g}: a smaller k or a larger budget")
+        return contract
+
+    # Written and read
+
+    def own_values(self) -> dict[str, Any]:
+        return {
+            "k": self.mechanism.k,
+            "measure": self.mechanism.measure,
+            "n_pad": self.padding,
+            "sigma_first": self.mechanism.sigma_first,
+            "sigma_later": self.mechanism.sigma_later,
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], check: Validator) -> WindowContract:
+        q = len(values["alphabet"])
+        check.choice("measure", values["measure"], get_args(Measure))
+        check.whole("k", values["k"], 1, min(values["horizon"], MAX_BINS.bit_length()))
+        bins = q ** values["k"]
+        check.require("k", values["k"], bins <= MAX_BINS, f"at most {MAX_BINS} windows")
+        check.whole("n_pad", values["n_pad"], 0, MAX_ROWS)
+        rows, most = values["n"] + bins * values["n_pad"], max_window_rows(bins)
+        check.require("n_pad", values["n_pad"], rows <= most, f"padding for at most {most} synthetic people")
+        check.positive_float("sigma_first", values["sigma_first"])
+        check.positive_float("sigma_later", values["sigma_later"])
+        mechanism = WindowMechanism(
+            q,
+            values["k"],
+            values["horizon"],
+            values["measure"],
+            Adjacency(values["adjacency"]),
+            values["sigma_first"],
+            values["sigma_later"],
+        )
+        return cls(
+            name=values["release"],
+            alphabet=tuple(values["alphabet"]),
+            n=values["n"],
+            rho=Rho(values["rho"]),
+            mechanism=mechanism,
+            insecure=values["insecure"],
+            padding=values["n_pad"],
+        )
+
+    # Rows and columns
+
+    @property
+    def n_pad(self) -> int:
+        return self.padding
+
+    @property
+    def expected_rows(self) -> int:
+        """`n + m n_pad`: under `contrast` the number of synthetic people, under `histogram` its expectation."""
+        return self.n + self.mechanism.bins * self.padding
+
+    @property
+    def n_star(self) -> int | None:
+        return self.expected_rows if self.mechanism.measure == "contrast" else None
+
+    @property
+    def first_column(self) -> Period:
+        return Period(self.mechanism.k)
+
+    # Synthesis
+
+    def initial_state(self) -> WindowState:
+        return WindowState.initial(self.mechanism)
+
+    def step(self, state: ReleaseState, tally: IntArray, noise: NoiseSource) -> tuple[WindowState, Step]:
+        return step_window(self, cast(WindowState, state), tally, noise)
+
+    def rows(self, state: ReleaseState) -> int | None:
+        return len(cast(WindowState, state).windows) if state.period >= self.mechanism.k else None
+
+    def released_counts(self, state: ReleaseState) -> IntArray | None:
+        return cast(WindowState, state).counts if state.period >= self.mechanism.k else None
+
+    def measurement_sizes(self, period: Period) -> list[int]:
+        return [self.mechanism.bins] if period >= self.mechanism.k else []
+
+    # State files
+
+    def state_arrays(self, state: ReleaseState) -> Arrays:
+        window_state = cast(WindowState, state)
+        return {"windows": window_state.windows, "counts": window_state.counts}
+
+    def state_from_arrays(self, period: Period, arrays: Mapping[str, npt.NDArray[Any]]) -> WindowState:
+        return WindowState(period, arrays["windows"], arrays["counts"])
+
+    def rebuild_state(
+        self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
+    ) -> WindowState:
+        period, counts = Period(len(tallies)), None
+        if period < self.mechanism.k:
+            return replace(self.initial_state(), period=period)
+        counter = self.new_counter()
+        for column in columns[-self.mechanism.k :]:
+            counts = counter.add(column)
+        assert counts is not None
+        return WindowState(period, counter.codes, counts)
+
+    @property
+    def row_bytes(self) -> int:
+        return np.dtype(narrowest_dtype(self.mechanism.bins)).itemsize
+
+    def state_numbers(self, period: Period) -> int:
+        return self.mechanism.bins * (1 if period < self.mechanism.k else 2)
+
+    def step_memory(self, period: Period, rows: int) -> StepMemory:
+        mechanism = self.mechanism
+        if period < mechanism.k:
+            return StepMemory(0, 0)
+        groups = 1 if period == mechanism.k else mechanism.bins // mechanism.q
+        kept = rows * (self.row_bytes + self.columns_in(period)) + 3 * NUMBER_BYTES * mechanism.bins
+        working = NUMBER_BYTES * ARRAYS_PER_BIN * mechanism.bins + 2 * rows * self.row_bytes
+        moved = max_moved_rows(rows, mechanism.bins, groups)
+        return StepMemory(kept, working + NUMBER_BYTES * ARRAYS_PER_MOVED_ROW * moved)
+
+    def max_rows(self, known: int | None) -> int:
+        if known is not None:
+            return known
+        if self.n_star is not None:
+            return self.n_star
+        deviation = self.mechanism.sigma_first * math.sqrt(self.mechanism.bins)
+        return self.expected_rows + math.ceil(ROW_COUNT_STDDEVS * deviation) + self.mechanism.bins
+
+    # Counts and estimates
+
+    def new_counter(self) -> WindowCounter:
+        return WindowCounter(self.mechanism.q, self.mechanism.k)
+
+    def columns_behind(self, period: Period) -> range:
+        return range(max(period - self.mechanism.k, 0), max(period, self.mechanism.k))
+
+    def true_counts(self, tallies: Sequence[IntArray]) -> Sequence[IntArray]:
+        return tallies[self.mechanism.k - 1 :]
+
+    def labels(self, period: Period) -> list[str]:
+        return bin_labels(self.alphabet, self.mechanism.k)
+
+    def compare(
+        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
+    ) -> Comparison:
+        numerators, denominator = estimated_counts(self, measured[0], before)
+        return compare_windows(counts.reshape(numerators.shape), numerators, denominator)
+
+    def clamped_counts(
+        self,
+        counts_at: Callable[[Period], IntArray],
+        measurements: Sequence[Measurements],
+        estimates: FloatArray | None,
+        period: Period,
+    ) -> BoolArray:
+        return clamped_windows(self, counts_at, measurements, period)
+
+    # Queries
+
+    def query_weights(self, query: Query, period: Period) -> FloatArray:
+        """A 1 for each bin of which the query is true at `period`."""
+        if not isinstance(query, LastSymbols):
+            raise UnsupportedQuery(
+                f"{query.name}: release {self.name} is of kind window, whose synthetic people follow real ones over "
+                f"{self.mechanism.k} periods only; ask a cumulative release"
+            )
+        k = self.mechanism.k
+        if query.width > k:
+            raise UnsupportedQuery(
+                f"{query.name}: looks back over {query.width} periods, but release {self.name} was measured over windows of "
+                f"k = {k}; longer windows of its synthetic people mean nothing about real ones"
+            )
+        foreign = sorted(query.symbols.difference(self.alphabet))
+        if foreign:
+            known = ", ".join(self.alphabet)
+            raise UnsupportedQuery(f"{query.name}: {foreign[0]!r} is no symbol of release {self.name}, whose are {known}")
+        if period < query.width:
+            raise UnsupportedQuery(f"{query.name}: needs {query.width} periods, but period {period} comes before that")
+        yes = [query.holds(window) for window in itertools.product(self.alphabet, repeat=query.width)]
+        newer = self.mechanism.q ** max(k - period, 0)  # symbols of the first k periods come all at once, at period k
+        weights: FloatArray = np.array(yes, dtype=float)[np.arange(self.mechanism.bins) // newer % len(yes)]
+        return weights
+
+    def stderr(self, weights: FloatArray, period: Period) -> float:
+        return window_stderr(self.mechanism, weights, period)
+
+    def count_stderrs(self, period: Period) -> FloatArray:
+        """Renaming symbols maps any bin to any other, so all have the same error."""
+        one_bin = np.eye(1, self.mechanism.bins).ravel()
+        return np.full(self.mechanism.bins, self.stderr(one_bin, period))
+
+    def steady_period(self, period: Period) -> Period:
+        """What rounding adds settles `k` periods after the first step."""
+        return Period(min(period, 2 * self.mechanism.k))
+
+    def first_period(self, query: Query) -> Period:
+        return Period(cast(LastSymbols, query).width)
+
+    def parse_query(self, name: str) -> NamedQuery:
+        """`bin:LABEL`; `symbol:S`, the newest symbol; `ever:S` and `always:S`, in the last `k` periods."""
+        form, _, rest = name.partition(":")
+        k = self.mechanism.k
+        if form == "bin":
+            symbols = rest.split("|") if any(len(symbol) > 1 for symbol in self.alphabet) else list(rest)
+            if len(symbols) == k and set(symbols) <= set(self.alphabet):
+                return NamedQuery(name, _window_in_words(symbols), exactly(*symbols))
+        elif rest in self.alphabet:
+            if form == "symbol":
+                return NamedQuery(name, f"{quoted(rest)} in the newest period", exactly(rest))
+            if form == "ever":
+                label = f"{quoted(rest)} at least once in the last {k} periods"
+                return NamedQuery(name, label, count_of({rest}, at_least=1, of=k))
+            if form == "always":
+                label = f"{quoted(rest)} in each of the last {k} periods"
+                return NamedQuery(name, label, count_of({rest}, at_least=k, of=k))
+        raise UnsupportedQuery(f"query: release {self.name} answers bin:, symbol:, ever: and always: of its symbols")
+
+    def query_of(self, label: str) -> str:
+        return f"bin:{label}"
+
+    def suggested_queries(self) -> Iterator[str]:
+        newest_first = self.alphabet[::-1]
+        yield from (f"symbol:{symbol}" for symbol in newest_first)
+        if self.mechanism.k > 1:
+            for symbol in newest_first:
+                yield f"ever:{symbol}"
+                yield f"always:{symbol}"
+
+    def headline_queries(self) -> Sequence[NamedQuery]:
+        return [NamedQuery(symbol, symbol, exactly(symbol)) for symbol in self.alphabet[:MAX_HEADLINES]]
+
+    # Noise
+
+    @property
+    def variances(self) -> float:
+        return self.mechanism.bin_variance
 
 
-def step_window(
-    contract: WindowContract, state: WindowState, tally: IntArray, draw: NoiseSource
-) -> tuple[WindowState, Step]:
-    """One period: `tally` holds the exact count of each window (all zero while windows are incomplete)."""
-    mechanism = contract.mechanism
-    period = Period(state.period + 1)
-    _check_tally(contract, period, tally)
-    if period < mechanism.k:
-        nothing = Step(period, (), (), np.zeros(0, dtype=np.int64), 0)
-        return WindowState(period, state.windows, state.counts), nothing
-    if period == mechanism.k:
-        return _first_step(contract, period, tally, draw)
-    return _later_step(contract, state, period, tally, draw)
+def padding_of(mechanism: WindowMechanism, beta: float) -> int:
+    """`n_pad`: people added to each bin so that with probability `1 - beta` noise makes no count of the study negative.
 
+    The error of a bin's count is Gaussian noise of variance `v'` plus the rounding errors of its last `k` steps, which fade
+    by a factor of `q` a step and each lie within an interval of length 1 (sub-Gaussian with variance 1/4). With
 
-def _first_step(contract: WindowContract, period: Period, tally: IntArray, draw: NoiseSource) -> tuple[WindowState, Step]:
-    mechanism, rng = contract.mechanism, draw.rng()
-    if mechanism.measure == "contrast":
-        totals = np.array([contract.expected_rows])
-        noisy = draw.gaussian(contrasts(tally[None, :]).ravel(), mechanism.sigma_first)
-        numerators, denominator = _from_contrasts(noisy[None, :], totals)
-    else:
-        noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_first)
-        totals = np.maximum(noisy.sum(keepdims=True), 0)
-        numerators, denominator = noisy[None, :], 1
-    counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
-    windows = shuffled_rows(counts[0], rng)
-    columns = _columns_of(windows, mechanism)
-    return WindowState(period, windows, counts[0]), Step(period, columns, (noisy,), counts[0], clamped)
+        n_pad = (sqrt(2 v') + sqrt((1 - q^-k) / (2 (1 - 1/q)))) sqrt(ln(m R / beta)),
 
-
-def _later_step(
-    contract: WindowContract, state: WindowState, period: Period, tally: IntArray, draw: NoiseSource
-) -> tuple[WindowState, Step]:
-    mechanism, rng = contract.mechanism, draw.rng()
-    q, overlaps = mechanism.q, mechanism.bins // mechanism.q
-    totals = state.counts.reshape(q, overlaps).sum(axis=0)
-    by_overlap = tally.reshape(overlaps, q)
-    if mechanism.measure == "contrast":
-        noisy = draw.gaussian(contrasts(by_overlap).ravel(), mechanism.sigma_later)
-        numerators, denominator = _from_contrasts(noisy.reshape(overlaps, q), totals)
-    else:
-        noisy = draw.gaussian(tally + contract.n_pad, mechanism.sigma_later)
-        numerators, denominator = _from_histogram(noisy.reshape(overlaps, q), totals)
-    counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
-    groups = last_symbols(state.windows, overlaps)
-    symbols = assign_symbols(groups, counts, rng)
-    groups *= q
-    groups += symbols
-    return WindowState(period, groups, counts.ravel()), Step(period, (symbols,), (noisy,), counts.ravel(), clamped)
-
-
-def contrasts(groups: IntArray) -> IntArray:
-    """`u_a = g C_a - sum_b C_b` in each row of `g` bins."""
-    differences: IntArray = groups.shape[1] * groups - groups.sum(axis=1, keepdims=True)
-    return differences
-
-
-def estimated_counts(contract: WindowContract, noisy: IntArray, before: IntArray | None) -> tuple[IntArray, int]:
-    """The counts that a period's measurements imply, before rounding and clamping: numerators and their denominator.
-
-    A group whose total is kept is a row; the rows in order hold the bins in order. `before` are the counts released one
-    period earlier, None at the first step. Measurements beyond what synthesis can make give exact numerators, as Python's
-    integers.
+    each of the `m R` bins of a study falls below zero with probability at most `beta / (m R)`. Computed in decimals, because
+    every machine must come to the same public number.
     """
-    mechanism = contract.mechanism
-    g = mechanism.q if before is not None else mechanism.bins
-    largest = max(abs(int(noisy.max(initial=0))), abs(int(noisy.min(initial=0))))
-    if g * (MAX_ROWS + 2 * largest) >= 2 * MAX_NUMERATOR:
-        noisy = noisy.astype(object)
-    if before is None:
-        if mechanism.measure == "histogram":
-            return noisy[None, :], 1
-        return _from_contrasts(noisy[None, :], np.array([contract.expected_rows]))
-    overlaps = mechanism.bins // mechanism.q
-    totals = before.reshape(mechanism.q, overlaps).sum(axis=0)
-    by_overlap = noisy.reshape(overlaps, mechanism.q)
-    return (_from_contrasts if mechanism.measure == "contrast" else _from_histogram)(by_overlap, totals)
+    with localcontext(Context(prec=40)):
+        q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)
+        noise = (2 * Decimal(mechanism.bin_variance)).sqrt()
+        rounding = ((1 - q**-k) / (2 * (1 - 1 / q))).sqrt()
+        tail = (m * mechanism.steps / Decimal(beta)).ln().sqrt()
+        return int(((noise + rounding) * tail).to_integral_value(ROUND_CEILING))
 
 
-def _from_contrasts(noisy: IntArray, totals: IntArray) -> tuple[IntArray, int]:
-    """Counts `(total + y_a - mean(y)) / g` in each row: numerators over `g^2`."""
-    g = noisy.shape[1]
-    return g * (totals[:, None] + noisy) - noisy.sum(axis=1, keepdims=True), g * g
+def max_window_rows(bins: int) -> int:
+    """The most synthetic people that a window release of so many bins may have."""
+    return int(min(MAX_ROWS, MAX_NUMERATOR // bins**2))
 
 
-def _from_histogram(noisy: IntArray, totals: IntArray) -> tuple[IntArray, int]:
-    """Counts `y_a + (total - sum y) / g` in each row: numerators over `g`."""
-    g = noisy.shape[1]
-    return g * noisy + totals[:, None] - noisy.sum(axis=1, keepdims=True), g
+def quoted(symbol: str) -> str:
+    """A symbol in quotation marks, so that it is not taken for a number or a word of the sentence."""
+    return f"“{symbol}”"
 
 
-def _columns_of(windows: Codes, mechanism: WindowMechanism) -> list[Column]:
-    """The `k` symbols of every window, oldest first."""
-    columns: list[Column] = []
-    for _ in range(mechanism.k):
-        columns.append(last_symbols(windows, mechanism.q).astype(np.uint8, copy=False))
-        windows = windows // mechanism.q
-    return columns[::-1]
-
-
-def _check_tally(contract: WindowContract, period: Period, tally: IntArray) -> None:
-    mechanism = contract.mechanism
-    people = contract.n if period >= mechanism.k else 0
-    if tally.shape != (mechanism.bins,) or (tally < 0).any() or int(tally.sum()) != people:
-        raise ValueError(f"a tally of release {contract.name} needs {mechanism.bins} counts that add up to n")
-
-
-def round_groups(numerators: IntArray, denominator: int, rng: np.random.Generator) -> IntArray:
-    """Round `numerators / denominator`, a group a row, so that each row keeps its (whole) total.
-
-    Each entry becomes its floor or its ceiling, the ceiling with probability equal to its fraction: the cumulative sums of
-    a freshly permuted row are all shifted by one uniform `U` in `{0..denominator-1}` before they are floored. The
-    permutation makes errors of any two entries of a row equally correlated.
-    """
-    whole, fraction = np.divmod(numerators, denominator)
-    if not fraction.any():
-        return whole
-    order = np.argsort(rng.random(numerators.shape), axis=1)
-    shift = rng.integers(0, denominator, size=(len(numerators), 1))
-    carried = (np.cumsum(np.take_along_axis(fraction, order, axis=1), axis=1) + shift) // denominator
-    ups = np.diff(carried, axis=1, prepend=0)
-    rounded = whole.copy()
-    np.put_along_axis(rounded, order, np.take_along_axis(whole, order, axis=1) + ups, axis=1)
-    return rounded
-
-
-def beyond_rounding(counts: IntArray, numerators: IntArray, denominator: int) -> npt.NDArray[np.bool_]:
-    """Which counts are neither the floor nor the ceiling of `numerators / denominator`: clamping has moved them."""
-    floor, fraction = numerators // denominator, numerators % denominator
-    outside: npt.NDArray[np.bool_] = (counts < floor) | (counts > floor + (fraction != 0))
-    return outside
-
-
-def rounding_variance(denominator: int) -> float:
-    """Variance of one rounded entry whose fraction is spread evenly over multiples of `1/denominator`.
-
-    `E f (1 - f)` for `f` uniform on `{0, 1/d, ..., (d-1)/d}` is `(1 - d^-2) / 6`.
-    """
-    return (1 - denominator**-2) / 6
-
-
-def clamp_groups(counts: IntArray, totals: IntArray, rng: np.random.Generator) -> tuple[IntArray, int]:
-    """Make every entry of every row at least 0 while row `i` keeps its sum `totals[i] >= 0`.
-
-    Answers with the new counts and how many entries changed. Post-processing: it sees noisy counts only.
-    """
-    wanting = np.flatnonzero((counts < 0).any(axis=1))
-    if not len(wanting):
-        return counts, 0
-    clamped = counts.copy()
-    for row in wanting:
-        clamped[row] = _clamp(counts[row], int(totals[row]), rng)
-    return clamped, int(np.count_nonzero(clamped != counts))
-
-
-def _clamp(counts: IntArray, total: int, rng: np.random.Generator) -> IntArray:
-    """Take the largest `tau >= 0` from every entry that leaves at least `total`, then one more from randomly chosen ones."""
-    if total == 0:
-        return np.zeros_like(counts)
-    lowered = np.maximum(counts - _largest_level(counts, total), 0)
-    excess = int(lowered.sum()) - total
-    lowered[rng.choice(np.flatnonzero(lowered), size=excess, replace=False)] -= 1
-    return lowered
-
-
-def _largest_level(counts: IntArray, total: int) -> int:
-    """The largest integer `tau` with `sum max(0, counts - tau) >= total`, for `total > 0`.
-
-    If the `j` largest stay positive, `tau <= (their sum - total) / j`; the best `j` gives the largest bound.
-    """
-    descending = np.sort(counts)[::-1]
-    bounds = (np.cumsum(descending) - total) // np.arange(1, len(counts) + 1)
-    return max(int(bounds.max()), 0)
+def _window_in_words(symbols: list[str]) -> str:
+    return ", then ".join(map(quoted, symbols)) if len(symbols) > 1 else f"{quoted(symbols[0])} in the newest period"

@@ -7,28 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from streamproc.panel.accuracy import quantile, window_stderr
-from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract
+from streamproc.releases.accuracy import LEVEL, interval, quantile
+from streamproc.releases.kind import Contract
 from streamproc.releases.step import Step
 from streamproc.replay.replay import ReplayResult, Tallies
-from streamproc.study import bin_labels
-
-_Number = TypeVar("_Number", np.int64, np.float64)
 
 HEADER = (
     "# PRIVATE: holds the true shares of the panel beside the released ones. Do not publish.\n"
     "run,release,period,query,truth,estimate,stderr,low,high\n"
 )
-
-LEVEL = 0.95
-"""How often an interval covers the truth, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,26 +46,11 @@ class Answers:
 
 def questions_of(contract: Contract, tallies: Tallies) -> Questions:
     """All questions to a release, with their true answers from the exact tallies of every period."""
-    counts = [tally[contract.name] for tally in tallies]
-    return _of_window(contract, counts) if isinstance(contract, WindowContract) else _of_cumulative(contract, counts)
-
-
-def _of_window(contract: WindowContract, counts: Sequence[IntArray]) -> Questions:
-    mechanism = contract.mechanism
-    labels = bin_labels(contract.alphabet, mechanism.k)
-    periods = range(mechanism.k, mechanism.horizon + 1)
-    asked = [(period, f"bin:{label}") for period in periods for label in labels]
-    # Renaming symbols maps any bin to any other, so all have the same error.
-    one_bin = np.eye(1, mechanism.bins).ravel()
-    stderr = np.repeat([window_stderr(mechanism, one_bin, Period(period)) for period in periods], mechanism.bins)
-    return _questions(contract, asked, np.concatenate(counts[mechanism.k - 1 :]), stderr)
-
-
-def _of_cumulative(contract: CumulativeContract, counts: Sequence[IntArray]) -> Questions:
-    periods = range(1, contract.mechanism.horizon + 1)
-    asked = [(period, f"atleast:{b}") for period in periods for b in range(1, period + 1)]
-    variances = [contract.mechanism.variance(b, Period(period)) for period in periods for b in range(1, period + 1)]
-    return _questions(contract, asked, _up_to_now(np.cumsum(counts, axis=0)), np.sqrt(variances))
+    periods = [Period(period) for period in range(contract.first_column, contract.horizon + 1)]
+    true_counts = contract.true_counts([tally[contract.name] for tally in tallies])
+    asked = [(period, contract.query_of(label)) for period in periods for label in contract.labels(period)]
+    stderr = np.concatenate([contract.count_stderrs(period) for period in periods])
+    return _questions(contract, asked, np.concatenate(true_counts), stderr)
 
 
 def _questions(contract: Contract, asked: Sequence[tuple[int, str]], people: IntArray, stderr: FloatArray) -> Questions:
@@ -97,27 +73,10 @@ def answers_of(questions: Questions, steps: Sequence[Step]) -> Answers:
     A cumulative answer is the panel's, but its interval is centred on the unclamped estimate and widened to hold it.
     """
     contract, half = questions.contract, quantile(LEVEL) * questions.stderr
-    counts = np.concatenate([step.bins for step in steps])
-    if isinstance(contract, WindowContract):
-        estimate = centre = (counts - contract.n_pad) / contract.n
-    else:
-        estimate, centre = counts / contract.n, _unclamped(contract.mechanism, steps) / contract.n
-    return Answers(estimate, np.minimum(centre - half, estimate), np.maximum(centre + half, estimate))
-
-
-def _unclamped(mechanism: CumulativeMechanism, steps: Sequence[Step]) -> FloatArray:
-    """Unclamped estimates of `S_1 .. S_t` for `t = 1..T`, one period after the other."""
-    horizon = mechanism.horizon
-    sums = np.zeros((horizon, horizon))
-    for b in range(1, horizon + 1):
-        measured = np.concatenate([step.measurements[b - 1] for step in steps[b - 1 :]])
-        sums[b - 1 :, b - 1] = mechanism.counter.answers[: horizon - b + 1, : len(measured)] @ measured
-    return _up_to_now(sums)
-
-
-def _up_to_now(sums: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """From a row per period and a column per weight, those with `b <= t`, one period after the other."""
-    return sums[np.tril_indices(len(sums))]
+    estimate = (np.concatenate([step.counts for step in steps]) - contract.n_pad) / contract.n
+    unclamped = [step.estimates for step in steps if step.estimates is not None]
+    centre = np.concatenate(unclamped) / contract.n if unclamped else estimate
+    return Answers(estimate, *interval(estimate, centre, half))
 
 
 def rows_of(run: int, questions: Questions, answers: Answers) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamproc.panel import Panel
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import IntArray, Period, Rho
-from streamproc.releases.contract import Contract
+from streamproc.releases.kind import Contract
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState

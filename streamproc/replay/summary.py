@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
+from streamproc.privacy.types import Period
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.contract import Contract, WindowContract
+from streamproc.releases.kind import Contract
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from streamproc.releases.step import Step
 from streamproc.replay.replay import ReplayResult
-from streamproc.study import Study, bin_labels
+from streamproc.study import Study
 
 
 class PeriodSummary(TypedDict):
@@ -29,7 +30,7 @@ class PeriodSummary(TypedDict):
 class ReleaseSummary(TypedDict):
     """One release."""
 
-    kind: Literal["window", "cumulative"]
+    kind: str
     rho: float
     rho_replace_one: NotRequired[float]
     rho_spent: float
@@ -102,32 +103,20 @@ def _add_replace_one(summary: Summary, costs: ReplaceOneCosts, study: Study) -> 
 def _release(contract: Contract, replayed: ReplayResult) -> ReleaseSummary:
     steps = [period[contract.name] for period in replayed.steps]
     spent = replayed.spent[contract.name]
-    labels = _labels(contract)
+    labels = contract.labels(Period(contract.horizon))
     return {
         "kind": contract.kind,
         "rho": contract.rho,
         "rho_spent": spent[-1],
         "n_star": replayed.panels[contract.name].rows,
-        "n_pad": contract.n_pad if isinstance(contract, WindowContract) else 0,
-        "variance": _variance(contract),
+        "n_pad": contract.n_pad,
+        "variance": contract.variances,
         "clamped": sum(step.clamped for step in steps),
         "periods": [_period(step, rho_spent, labels) for step, rho_spent in zip(steps, spent, strict=True) if step.columns],
     }
 
 
 def _period(step: Step, rho_spent: float, labels: list[str]) -> PeriodSummary:
-    # At period t a cumulative release has counts for the first t of its labels only.
-    bins = dict(zip(labels, step.bins.tolist(), strict=False))
+    # A release may have fewer counts in early periods: those of the first labels.
+    bins = dict(zip(labels, step.counts.tolist(), strict=False))
     return {"period": step.period, "rho_spent": rho_spent, "clamped": step.clamped, "bins": bins}
-
-
-def _labels(contract: Contract) -> list[str]:
-    if isinstance(contract, WindowContract):
-        return bin_labels(contract.alphabet, contract.mechanism.k)
-    return [str(b) for b in range(1, contract.mechanism.horizon + 1)]
-
-
-def _variance(contract: Contract) -> float | list[float]:
-    if isinstance(contract, WindowContract):
-        return contract.mechanism.bin_variance
-    return list(contract.mechanism.largest_variances)

@@ -16,10 +16,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamproc.privacy.types import Epsilon, IntArray, Rho
+from streamproc.privacy.types import Epsilon, IntArray, Period, Rho
 from streamproc.protocol.rejects import Reason
-from streamproc.releases.contract import Contract, WindowContract
-from streamproc.study import bin_labels
+from streamproc.releases.kind import Contract
 
 
 @dataclass(frozen=True)
@@ -106,16 +105,12 @@ class PublicMetrics:
             self._clamped.by_release[name] = spending.clamped
         self.version += 1
 
-    def show_counts(self, contract: Contract, counts: IntArray) -> None:
-        """The released counts of a release's last period."""
-        name = contract.name
-        if isinstance(contract, WindowContract):
-            labels = bin_labels(contract.alphabet, contract.mechanism.k)
-            padding = contract.n_pad
+    def show_counts(self, contract: Contract, period: Period, counts: IntArray) -> None:
+        """The released counts of a release at `period`, the last one with a column."""
+        name, padding = contract.name, contract.n_pad
+        if padding:
             self._headroom.labels(name).set(int(counts.min()))
-        else:
-            labels, padding = [str(b) for b in range(1, len(counts) + 1)], 0
-        for label, count in zip(labels, counts.tolist(), strict=True):
+        for label, count in zip(contract.labels(period), counts.tolist(), strict=True):
             self._bins.labels(name, label).set(count)
             self._padding.labels(name, label).set(padding)
         self.version += 1

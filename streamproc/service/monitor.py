@@ -11,15 +11,14 @@ from datetime import datetime
 from typing import TypeVar
 
 from streamproc.errors import LogUnavailable, NotAllowed, OutcomeUnknown
-from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.rejects import Reason
-from streamproc.releases.contract import Contract, WindowContract, release_budgets
-from streamproc.releases.cumulative import CumulativeState
+from streamproc.releases.contracts import release_budgets
 from streamproc.releases.replace_one import replace_one_costs
 from streamproc.releases.step import Step
-from streamproc.releases.synthesis import State, Synthesis
+from streamproc.releases.synthesis import Synthesis
 from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
@@ -150,9 +149,9 @@ class ProcessMonitor:
         """A period is published, or was found to be when the process started."""
         self.mark_healthy(SYNTHESIZER)
         for name, contract in synthesis.contracts.items():
-            counts = _released_counts(contract, synthesis.states[name])
+            counts = contract.released_counts(synthesis.states[name])
             if counts is not None:
-                self.public.show_counts(contract, counts)
+                self.public.show_counts(contract, period, counts)
         if steps is None:
             event("going on after what is released", period=period)
             return
@@ -264,14 +263,6 @@ class ProcessMonitor:
 def partition_part(partition: int) -> str:
     """The part that gathers a partition."""
     return f"partition {partition}"
-
-
-def _released_counts(contract: Contract, state: State) -> IntArray | None:
-    """What the last column of a release shows; None before its first."""
-    if isinstance(state, CumulativeState):
-        return state.sums[1 : state.period + 1] if state.period else None
-    assert isinstance(contract, WindowContract)
-    return state.counts if state.period >= contract.mechanism.k else None
 
 
 async def retry_while_unavailable(

@@ -9,8 +9,7 @@ from streamproc.errors import NoSuchTopic, Refused
 from streamproc.log.port import Log
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger_verifier import VerifiedLedger
-from streamproc.releases.contract import stated_contracts
-from streamproc.releases.measured import measurements_of
+from streamproc.releases.contracts import stated_contracts
 from streamproc.service.deployment import Deployment
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.study import Study
@@ -95,7 +94,7 @@ async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Checkpoint
         await public.close()
     measurements = {
         name: [
-            measurements_of(contract, ledger.measurements[name, Period(t)], Period(t)) for t in range(1, ledger.period + 1)
+            contract.split_measurements(ledger.measurements[name, Period(t)], Period(t)) for t in range(1, ledger.period + 1)
         ]
         for name, contract in known.items()
     }

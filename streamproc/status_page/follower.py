@@ -164,7 +164,7 @@ class ReadSession:
 
     def histories(self) -> dict[str, History]:
         """Of the releases that have a column."""
-        return {name: audit.counting.history() for name, audit in self._audits.items()}
+        return {name: audit.builder.history() for name, audit in self._audits.items()}
 
     @property
     def is_whole(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,17 @@ import numpy as np
 from streamproc.client.ledger_json import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.panel.column_packing import bits_for
 from streamproc.panel.history import History
-from streamproc.panel.question import examples, labels, question
-from streamproc.panel.series import LEVEL, series
-from streamproc.privacy.types import Rho
+from streamproc.panel.series import named_query, series, suggested_queries
+from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import WindowContract, release_budgets
+from streamproc.releases.accuracy import LEVEL
+from streamproc.releases.contracts import make_tallier, release_budgets
+from streamproc.releases.kind import Contract
 from streamproc.releases.replace_one import ReplaceOneCosts
 from streamproc.status_page.follower import PageSnapshot
-from streamproc.study import Release, Study, WindowRelease
+from streamproc.study import Release, Study
 
 MAX_LISTED_PERIODS = 400
 """Periods of a list in `status`, the newest ones."""
@@ -92,63 +94,70 @@ def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> d
     periods = [record.releases[release.name] for record in ledger.periods] if ledger else []
     clamped = {period: entry.clamped for period, entry in enumerate(periods, start=1) if entry.clamped}
     n_star = periods[-1].n_star if periods else None
-    window = isinstance(release, WindowRelease)
-    bits = bits_for(len(study.alphabet) if window else 2)
+    symbols = len(release.column_alphabet(study.alphabet))
     return {
         "name": release.name,
         "kind": release.kind,
-        "k": release.k if isinstance(release, WindowRelease) else None,
-        "event": None if isinstance(release, WindowRelease) else list(release.event),
+        **_kind_values(study, release),
         "topic": Topics(study.name).synthetic(release.name),
         "rho": rho,
         "rho_spent": periods[-1].rho_spent if periods else 0.0,
         "n_star": n_star,
         "columns": history.period if history else 0,
-        "column_bytes": None if n_star is None else -(-n_star * bits // 8),
+        "column_bytes": None if n_star is None else -(-n_star * bits_for(symbols) // 8),
         "clamped": sum(clamped.values()),
         "clamped_periods": sorted(clamped)[-MAX_LISTED_PERIODS:],
-        "bins": len(study.alphabet) ** release.k if isinstance(release, WindowRelease) else study.horizon,
-        "padding": _padding(history) if history and history.counts and window else None,
+        "bins": make_tallier(study, release).size,
+        "padding": _padding(history) if history and history.counts and history.contract.n_pad else None,
         "questions": _questions(history) if history else [],
     }
 
 
+def _kind_values(study: Study, release: Release) -> dict[str, Any]:
+    """The settings that a page names in words; null where a kind has no such setting."""
+    values = release.fingerprint_values()
+    return {key: values.get(key) for key in ("k", "event")}
+
+
 def _questions(history: History) -> list[dict[str, Any]]:
     """Those of the usual ones that have an answer by now."""
-    asked = [one for one in examples(history.contract) if one.first <= history.period]
+    contract = history.contract
+    asked = [one for one in suggested_queries(contract) if contract.first_period(one.query) <= history.period]
     return [{"query": one.name, "label": one.label} for one in asked]
 
 
 def _padding(history: History) -> dict[str, Any]:
     """How near the smallest bin came to being clamped."""
     contract = history.contract
-    assert isinstance(contract, WindowContract)
     smallest = [int(counts.min()) for counts in history.counts[-MAX_LISTED_PERIODS:]]
     code = int(history.counts[-1].argmin())
     return {
         "n_pad": contract.n_pad,
         "smallest": smallest[-1],
-        "bin": labels(contract)[code],
+        "bin": _labels(contract, history.period)[code],
         "first": history.period - len(smallest) + 1,
         "smallest_by_period": smallest,
     }
 
 
+@lru_cache(maxsize=8)
+def _labels(contract: Contract, period: Period) -> list[str]:
+    return contract.labels(period)
+
+
 def bins(history: History, search: str, limit: int) -> dict[str, Any]:
     """The largest bins at the last period, of those whose label holds `search`, with their shares."""
     contract, counts = history.contract, history.counts[-1] if history.counts else np.zeros(0, dtype=np.int64)
-    window = isinstance(contract, WindowContract)
-    names = labels(contract) if isinstance(contract, WindowContract) else [str(b) for b in range(1, len(counts) + 1)]
+    names = _labels(contract, history.period) if len(counts) else []
     order = np.argsort(-counts, kind="stable").tolist()
     found = [code for code in order if search in names[code]]
     listed = []
     for code in found[:limit]:
-        query = f"{'bin' if window else 'atleast'}:{names[code]}"
-        answer = series(history, question(contract, query), first=history.period)
+        query = contract.query_of(names[code])
+        answer = series(history, named_query(contract, query), first=history.period)
         share = {"value": answer.value[-1], "low": answer.low[-1], "high": answer.high[-1]}
         listed.append({"query": query, "label": names[code], "count": int(counts[code])} | share)
-    padding = contract.n_pad if isinstance(contract, WindowContract) else 0
-    shared = {"release": contract.name, "period": history.period, "padding": padding, "level": LEVEL}
+    shared = {"release": contract.name, "period": history.period, "padding": contract.n_pad, "level": LEVEL}
     return shared | {"total": len(counts), "matched": len(found), "bins": listed}
 
 
@@ -156,7 +165,7 @@ def answers(history: History, queries: list[str], first: int, last: int | None) 
     """Each question's answers over time."""
     listed = []
     for name in queries:
-        asked = question(history.contract, name)
+        asked = named_query(history.contract, name)
         found = series(history, asked, first, last)
         listed.append({"query": asked.name, "label": asked.label} | vars(found))
     return {"release": history.contract.name, "n": history.contract.n, "level": LEVEL, "series": listed}

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from streamproc.study.releases import WindowRelease
 from streamproc.study.study import Study
 
 
@@ -27,13 +26,8 @@ def public_values(study: Study) -> dict[str, Any]:
         | ({} if population.ahead is None else {"ahead": population.ahead}),
         "privacy": {"rho": privacy.budget, "delta": privacy.delta, "adjacency": privacy.adjacency.value},
         "releases": [
-            {"name": r.name, "kind": r.kind, "share": str(r.share)}
-            | (
-                {"k": r.k, "measure": r.measure, "beta": r.beta}
-                if isinstance(r, WindowRelease)
-                else {"counter": r.counter, "allocation": r.allocation, "event": list(r.event)}
-            )
-            for r in study.releases
+            {"name": release.name, "kind": release.kind, "share": str(release.share), **release.fingerprint_values()}
+            for release in study.releases
         ],
         "partitions": study.broker.partitions,
     }

@@ -1,101 +1,225 @@
-"""The two kinds of release, and how releases share a study's budget."""
+"""Releases as a study declares them, one class for each kind, and how releases share a study's budget.
+
+A class here holds the settings of a release, checks them, and says which of them enter the study's fingerprint. What a kind
+does with its settings is in `streamproc.releases`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from streamproc.errors import StudyError
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
-from streamproc.validation import (
-    check_choice,
-    check_name,
-    check_no_repeat,
-    check_positive,
-    check_symbol,
-    check_whole,
-    format_value,
-)
+from streamproc.validation import Validator, format_value
 
 MAX_HORIZON = 10_000
 """Periods of a study."""
 
+MAX_BINS = 65_536
+"""Windows of `k` symbols that a window release may tell apart, `q^k`."""
+
+MAX_CUMULATIVE_HORIZON = 2_000
+"""Periods of a study with a cumulative release."""
+
+EVENT_ALPHABET = ("0", "1")
+"""The alphabet of a cumulative release's columns: no event, an event."""
+
+EQUAL_SHARE = Fraction(0)
+"""Stands for an equal part of what the releases with a stated share leave of the budget."""
+
+study_check = Validator(lambda key, got, allowed: StudyError(key, format_value(got), allowed))
+"""Checks values of a study; an error names the key, what came and what is allowed."""
+
+
+class ReleaseTable(Protocol):
+    """A `[[release]]` table of a study file, as far as a kind reads it (`study.toml.Table`)."""
+
+    def get(self, name: str, default: Any = None) -> Any: ...
+    def words(self, name: str) -> Any: ...
+    def real(self, name: str, default: float | None = None) -> Any: ...
+
 
 @dataclass(frozen=True)
-class WindowRelease:
-    """Synthetic people whose last `k` symbols are distributed like the panel's, at every period from `k` on."""
+class Release(ABC):
+    """What every kind of release has. Values check themselves when they are made."""
 
     name: str
+    """Also the name of its topic and of its files."""
+
+    kind: ClassVar[str]
+    """The word in the study file."""
+    keys: ClassVar[tuple[str, ...]]
+    """Keys of the study file that this kind has besides `name`, `kind` and `share`."""
+
+    @property
+    @abstractmethod
+    def share(self) -> Fraction:
+        """The part of the study's budget that this release may spend, exactly as written, or `EQUAL_SHARE`."""
+
+    @classmethod
+    @abstractmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> Release:
+        """The release that a table of a study file describes."""
+
+    @property
+    def first_column(self) -> int:
+        """The period in which the first columns come out; they are those of all periods up to it."""
+        return 1
+
+    def column_alphabet(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
+        """The symbols of the columns, in a study with this alphabet."""
+        return alphabet
+
+    def completed(self, alphabet: tuple[str, ...]) -> Self:
+        """This release with the defaults that depend on the study's alphabet filled in."""
+        return self
+
+    @abstractmethod
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        """Raise StudyError unless the release is possible in a study with this alphabet and horizon."""
+
+    @abstractmethod
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        """The settings of this kind that are part of the study's fingerprint, as plain values."""
+
+    def with_share(self, share: Fraction) -> Self:
+        """The same release with another share of the budget."""
+        return replace(self, share=share)  # type: ignore[call-arg]  # a field of every kind
+
+
+@dataclass(frozen=True)
+class WindowRelease(Release):
+    """Synthetic people whose last `k` symbols are distributed like the panel's, at every period from `k` on."""
+
     k: int
     """Periods in a window."""
     measure: Measure = "contrast"
     beta: float = 0.05
     """Chance that any bin is ever clamped; it sets the padding."""
-    share: Fraction = Fraction(1)
-    """Of the study's budget, exactly as written."""
+    share: Fraction = EQUAL_SHARE
+    """Of the study's budget, exactly as written, or `EQUAL_SHARE`."""
 
     kind: ClassVar[Literal["window"]] = "window"
+    keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta")
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
-        check_whole(f"release.{self.name}.k", self.k, 1, MAX_HORIZON)
-        check_choice(f"release.{self.name}.measure", self.measure, get_args(Measure))
-        check_positive(f"release.{self.name}.beta", self.beta, 1, below=True)
-        _check_share(self.name, self.share)
+        study_check.whole(f"release.{self.name}.k", self.k, 1, MAX_HORIZON)
+        study_check.choice(f"release.{self.name}.measure", self.measure, get_args(Measure), joiner=", ", quote='"')
+        study_check.positive(f"release.{self.name}.beta", self.beta, 1, below=True)
+        object.__setattr__(self, "share", _checked_share(self.name, self.share))
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> WindowRelease:
+        return cls(table.get("name"), table.get("k"), table.get("measure", "contrast"), table.real("beta", 0.05), share)
+
+    @property
+    def first_column(self) -> int:
+        return self.k
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        q, longest = len(alphabet), 1
+        while longest < horizon and q ** (longest + 1) <= MAX_BINS:
+            longest += 1
+        why = f", since k is at most the horizon and {q}^k at most {MAX_BINS}"
+        study_check.whole(f"release.{self.name}.k", self.k, 1, longest, why)
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        return {"k": self.k, "measure": self.measure, "beta": self.beta}
 
 
 @dataclass(frozen=True)
-class CumulativeRelease:
-    """Synthetic people whose number of ones so far is distributed like the panel's, at every period."""
+class CumulativeRelease(Release):
+    """Synthetic people whose number of events so far is distributed like the panel's, at every period."""
 
-    name: str
-    event: tuple[str, ...]
-    """The symbols that count as a one."""
+    event: tuple[str, ...] = ()
+    """The symbols that count as an event; empty stands for the second symbol of an alphabet of two."""
     counter: CounterName = "sqrt"
     allocation: Allocation = "equal-max"
-    share: Fraction = Fraction(1)
-    """Of the study's budget, exactly as written."""
+    share: Fraction = EQUAL_SHARE
+    """Of the study's budget, exactly as written, or `EQUAL_SHARE`."""
 
     kind: ClassVar[Literal["cumulative"]] = "cumulative"
+    keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event")
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
-        _check_event(f"release.{self.name}.event", self.event)
-        check_choice(f"release.{self.name}.counter", self.counter, get_args(CounterName))
-        check_choice(f"release.{self.name}.allocation", self.allocation, get_args(Allocation))
-        _check_share(self.name, self.share)
+        key = f"release.{self.name}.event"
+        allowed = "a list of symbols, at least one and not the whole alphabet"
+        study_check.require(key, self.event, isinstance(self.event, tuple), allowed)
+        for symbol in self.event:
+            study_check.symbol(key, symbol)
+        study_check.no_repeat(key, self.event)
+        study_check.choice(f"release.{self.name}.counter", self.counter, get_args(CounterName), joiner=", ", quote='"')
+        study_check.choice(f"release.{self.name}.allocation", self.allocation, get_args(Allocation), joiner=", ", quote='"')
+        object.__setattr__(self, "share", _checked_share(self.name, self.share))
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
+        event = table.words("event")
+        if event == ():
+            # An empty list was written, which is not the same as leaving the key out.
+            allowed = "a list of symbols, at least one and not the whole alphabet"
+            raise StudyError(f"release.{table.get('name')}.event", "[]", allowed)
+        counter, allocation = table.get("counter", "sqrt"), table.get("allocation", "equal-max")
+        return cls(table.get("name"), () if event is None else event, counter, allocation, share)
+
+    def column_alphabet(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
+        return EVENT_ALPHABET
+
+    def completed(self, alphabet: tuple[str, ...]) -> CumulativeRelease:
+        return self if self.event or len(alphabet) != 2 else replace(self, event=(alphabet[1],))
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        if horizon > MAX_CUMULATIVE_HORIZON:
+            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
+            raise StudyError("study.horizon", format_value(horizon), allowed)
+        key = f"release.{self.name}.event"
+        if not self.event:
+            raise StudyError(key, "nothing", "a list of symbols, at least one and not the whole alphabet")
+        for symbol in self.event:
+            study_check.in_alphabet(key, symbol, alphabet)
+        if len(self.event) == len(alphabet):
+            raise StudyError(key, format_value(self.event), "not the whole alphabet, or every report is an event")
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        return {"counter": self.counter, "allocation": self.allocation, "event": list(self.event)}
+
+    def event_mask(self, alphabet: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """For each symbol of the alphabet, whether it counts as an event: `mask[symbols]` is the column of events."""
+        return np.array([symbol in self.event for symbol in alphabet])
 
 
-Release = WindowRelease | CumulativeRelease
+RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in (WindowRelease, CumulativeRelease)}
+"""The class of each kind, by the word in the study file."""
 
 
 def check_release_name(key: str, value: object) -> None:
     """A release's name is also that of its file, next to `errors.csv`, which `replay --repeat` writes."""
-    check_name(key, value)
-    if value == "errors":
-        raise StudyError(key, format_value(value), "another name, since errors.csv holds the errors of a replay")
+    study_check.name(key, value)
+    study_check.require(key, value, value != "errors", "another name, since errors.csv holds the errors of a replay")
 
 
-def _check_event(key: str, event: object) -> None:
-    if not (isinstance(event, tuple) and event):
-        raise StudyError(key, format_value(event), "a list of symbols, at least one and not the whole alphabet")
-    for symbol in event:
-        check_symbol(key, symbol)
-    check_no_repeat(key, event)
-
-
-def _check_share(name: str, share: object) -> None:
-    # A float would not add up to exactly 1 with the others.
-    if not (isinstance(share, Fraction) and 0 < share <= 1):
+def _checked_share(name: str, share: object) -> Fraction:
+    if isinstance(share, float | Decimal) and 0 < share <= 1:
+        share = Fraction(str(share))  # as written: the nearest float would not add up to exactly 1 with the others
+    if not (isinstance(share, Fraction) and 0 <= share <= 1):
         raise StudyError(f"release.{name}.share", format_value(share), "a fraction above 0 and at most 1")
+    return share
 
 
 def check_shares(releases: Sequence[Release]) -> None:
-    """Together, releases spend at most the study's budget."""
+    """Raise StudyError if releases together may spend more than the study's budget."""
     left = Fraction(1)
     for release in releases:
         if release.share > left:
@@ -104,14 +228,14 @@ def check_shares(releases: Sequence[Release]) -> None:
         left -= release.share
 
 
-def share_the_rest(releases: Sequence[Release], open_places: Collection[int]) -> tuple[Release, ...]:
-    """The releases, those at `open_places` with equal shares of what the others leave."""
-    if not open_places:
+def share_the_rest(releases: Sequence[Release]) -> tuple[Release, ...]:
+    """The releases, those without a stated share with equal parts of what the others leave."""
+    without = [release for release in releases if release.share == EQUAL_SHARE]
+    if not without:
         return tuple(releases)
-    rest = 1 - sum((r.share for place, r in enumerate(releases) if place not in open_places), Fraction(0))
+    rest = 1 - sum((release.share for release in releases), Fraction(0))
     if rest <= 0:
-        name = releases[min(open_places)].name
         allowed = "a share, but the other releases leave nothing of the budget: lower theirs"
-        raise StudyError(f"release.{name}.share", "nothing", allowed)
-    equal = rest / len(open_places)
-    return tuple(replace(r, share=equal) if place in open_places else r for place, r in enumerate(releases))
+        raise StudyError(f"release.{without[0].name}.share", "nothing", allowed)
+    equal = rest / len(without)
+    return tuple(release.with_share(equal) if release.share == EQUAL_SHARE else release for release in releases)

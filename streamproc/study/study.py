@@ -8,30 +8,13 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
-from streamproc.study.releases import MAX_HORIZON, CumulativeRelease, Release, WindowRelease, check_shares
+from streamproc.study.releases import MAX_HORIZON, Release, check_shares, share_the_rest, study_check
 from streamproc.study.schedule import Schedule
-from streamproc.validation import (
-    check_alphabet,
-    check_choice,
-    check_in_alphabet,
-    check_name,
-    check_path,
-    check_positive,
-    check_symbol,
-    check_whole,
-    format_value,
-    is_path,
-)
-
-MAX_BINS = 65_536
-MAX_CUMULATIVE_HORIZON = 2_000
+from streamproc.validation import format_value, is_path
 
 
 @dataclass(frozen=True)
@@ -50,41 +33,23 @@ class Study:
     schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
-        check_name("study.name", self.name)
-        check_alphabet("study.alphabet", self.alphabet)
-        check_whole("study.horizon", self.horizon, 1, MAX_HORIZON)
-        check_in_alphabet("population.initial", self.population.initial, self.alphabet)
+        study_check.name("study.name", self.name)
+        study_check.alphabet("study.alphabet", self.alphabet)
+        study_check.whole("study.horizon", self.horizon, 1, MAX_HORIZON)
+        study_check.in_alphabet("population.initial", self.population.initial, self.alphabet)
         if self.population.missing.fill is not None:
-            check_in_alphabet("population.missing", self.population.missing.fill, self.alphabet)
+            study_check.in_alphabet("population.missing", self.population.missing.fill, self.alphabet)
         _check_releases(self.releases)
+        completed = [release.completed(self.alphabet) for release in self.releases]
+        object.__setattr__(self, "releases", share_the_rest(completed))
         for place, release in enumerate(self.releases):
             if release.name.lower() in [other.name.lower() for other in self.releases[:place]]:
                 # Some file systems do not tell upper from lower case.
                 allowed = "a name no earlier release has, also in other letter case"
                 raise StudyError(f"release[{place + 1}].name", format_value(release.name), allowed)
-            if isinstance(release, WindowRelease):
-                self._check_window(release)
-            else:
-                self._check_cumulative(release)
+            release.check_fits(self.alphabet, self.horizon)
         check_shares(self.releases)
         self._check_calendar()
-
-    def _check_window(self, release: WindowRelease) -> None:
-        widest = 1
-        while widest < self.horizon and self.q ** (widest + 1) <= MAX_BINS:
-            widest += 1
-        why = f", since k is at most the horizon and {self.q}^k at most {MAX_BINS}"
-        check_whole(f"release.{release.name}.k", release.k, 1, widest, why)
-
-    def _check_cumulative(self, release: CumulativeRelease) -> None:
-        if self.horizon > MAX_CUMULATIVE_HORIZON:
-            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
-            raise StudyError("study.horizon", format_value(self.horizon), allowed)
-        key = f"release.{release.name}.event"
-        for symbol in release.event:
-            check_in_alphabet(key, symbol, self.alphabet)
-        if len(release.event) == self.q:
-            raise StudyError(key, format_value(release.event), "not the whole alphabet, or every report is a one")
 
     def _check_calendar(self) -> None:
         if self.schedule is not None:
@@ -115,10 +80,6 @@ class Study:
             if release.name == name:
                 return release
         raise StudyError("release", format_value(name), ", ".join(r.name for r in self.releases))
-
-    def event_mask(self, release: CumulativeRelease) -> npt.NDArray[np.bool_]:
-        """For each symbol of the alphabet, whether it counts as a one: `mask[symbols]` is the 0/1 column."""
-        return np.array([symbol in release.event for symbol in self.alphabet])
 
 
 def _check_releases(value: object) -> None:
@@ -160,10 +121,10 @@ class Privacy:
             )
             raise StudyError("privacy.rho", got, "exactly one of rho and epsilon")
         if self.rho is not None:
-            check_positive("privacy.rho", self.rho, MAX_RHO)
+            study_check.positive("privacy.rho", self.rho, MAX_RHO)
         if self.epsilon is not None:
-            check_positive("privacy.epsilon", self.epsilon, 1000)
-        check_positive("privacy.delta", self.delta, 0.5, below=True)
+            study_check.positive("privacy.epsilon", self.epsilon, 1000)
+        study_check.positive("privacy.delta", self.delta, 0.5, below=True)
         _check_adjacency(self.adjacency)
         if self.limit is not None and not self.budget * (1 - _ROUNDING) <= self.limit <= self.budget:
             raise StudyError(
@@ -203,7 +164,7 @@ class Missing:
 
     def __post_init__(self) -> None:
         if self.fill is not None:
-            check_symbol("population.missing", self.fill)
+            study_check.symbol("population.missing", self.fill)
 
     def __str__(self) -> str:
         return "carry" if self.fill is None else f"fill:{self.fill}"
@@ -227,13 +188,13 @@ class Population:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            check_whole("population.size", self.size, 1, MAX_PEOPLE)
+            study_check.whole("population.size", self.size, 1, MAX_PEOPLE)
         if self.roster is not None:
-            check_path("population.roster", self.roster)
-        check_symbol("population.initial", self.initial)
-        check_choice("population.duplicates", self.duplicates, get_args(Duplicates))
+            study_check.path("population.roster", self.roster)
+        study_check.symbol("population.initial", self.initial)
+        study_check.choice("population.duplicates", self.duplicates, get_args(Duplicates), joiner=", ", quote='"')
         if self.ahead is not None:
-            check_whole("population.ahead", self.ahead, 1, MAX_HORIZON)
+            study_check.whole("population.ahead", self.ahead, 1, MAX_HORIZON)
 
 
 _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
@@ -253,7 +214,7 @@ class Broker:
             # A URL with a '@' may carry a password.
             got = "a URL with '@'" if "@" in str(self.url) else format_value(self.url)
             raise StudyError("broker.url", got, "embedded:FOLDER, or kafka://host:port[,host:port...]")
-        check_whole("broker.partitions", self.partitions, 1, 1024)
+        study_check.whole("broker.partitions", self.partitions, 1, 1024)
 
     @property
     def folder(self) -> str | None:

@@ -17,16 +17,12 @@ from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
-from streamproc.study.releases import CumulativeRelease, Release, WindowRelease, check_release_name, share_the_rest
+from streamproc.study.releases import EQUAL_SHARE, RELEASE_KINDS, Release, check_release_name, study_check
 from streamproc.study.schedule import Schedule, span_of
 from streamproc.study.study import DELTA, Broker, Missing, Population, Privacy, Study
-from streamproc.validation import check_alphabet, check_choice, check_name, format_value
+from streamproc.validation import format_value
 
 _OF_EVERY_RELEASE = ("name", "kind", "share")
-_OF_KIND = {
-    "window": ("k", "measure", "beta"),
-    "cumulative": ("counter", "allocation", "event"),
-}
 
 
 def parse_study(text: str, source: str = "study file") -> Study:
@@ -40,15 +36,15 @@ def parse_study(text: str, source: str = "study file") -> Study:
     head.only(("name", "alphabet", "horizon"))
     # Defaults below depend on these two, so they are checked before the study is made.
     name, alphabet = head.get("name"), head.words("alphabet")
-    check_name(head.key("name"), name)
-    check_alphabet(head.key("alphabet"), alphabet)
+    study_check.name(head.key("name"), name)
+    study_check.alphabet(head.key("alphabet"), alphabet)
     return Study(
         name=name,
         alphabet=alphabet,
         horizon=head.get("horizon"),
         population=_population(file.table("population"), alphabet),
         privacy=_privacy(file.table("privacy")),
-        releases=_releases(file.get("release"), alphabet),
+        releases=_releases(file.get("release")),
         broker=_broker(file.table("broker"), name),
         schedule=_schedule(file.table("schedule")) if "schedule" in file.items else None,
     )
@@ -100,7 +96,7 @@ def _missing(key: str, text: object) -> Missing:
 def _privacy(table: Table) -> Privacy:
     table.only(("rho", "epsilon", "delta", "adjacency"))
     adjacency = table.get("adjacency", Adjacency.REPLACE_ONE.value)
-    check_choice(table.key("adjacency"), adjacency, [relation.value for relation in Adjacency])
+    study_check.choice(table.key("adjacency"), adjacency, [relation.value for relation in Adjacency], joiner=", ", quote='"')
     stated = Privacy(
         rho=table.real("rho"),
         epsilon=table.real("epsilon"),
@@ -114,12 +110,10 @@ def _privacy(table: Table) -> Privacy:
     return replace(stated, limit=rho_of_epsilon(epsilon, delta))
 
 
-def _releases(found: object, alphabet: tuple[str, ...]) -> tuple[Release, ...]:
+def _releases(found: object) -> tuple[Release, ...]:
     if not (isinstance(found, list) and found and all(isinstance(items, dict) for items in found)):
         raise StudyError("release", format_value(found), "one or more tables, [[release]]")
-    tables = [_release_table(items, place) for place, items in enumerate(found, start=1)]
-    releases = [_release(table, alphabet) for table in tables]
-    return share_the_rest(releases, {place for place, table in enumerate(tables) if "share" not in table.items})
+    return tuple(_release(_release_table(items, place)) for place, items in enumerate(found, start=1))
 
 
 def _release_table(items: dict[str, Any], place: int) -> Table:
@@ -129,28 +123,16 @@ def _release_table(items: dict[str, Any], place: int) -> Table:
     return Table(f"release.{items['name']}", items)
 
 
-def _release(table: Table, alphabet: tuple[str, ...]) -> Release:
+def _release(table: Table) -> Release:
     # A misspelt `kind` is better called unknown than missing.
-    table.only((*_OF_EVERY_RELEASE, *(key for keys in _OF_KIND.values() for key in keys)))
+    table.only((*_OF_EVERY_RELEASE, *(key for kind in RELEASE_KINDS.values() for key in kind.keys)))
     kind = table.get("kind")
-    check_choice(table.key("kind"), kind, _OF_KIND)
-    table.only((*_OF_EVERY_RELEASE, *_OF_KIND[kind]), f" in a {kind} release")
-    share = table.exact("share") if "share" in table.items else Fraction(1)
-    if kind == "window":
-        return WindowRelease(
-            name=table.get("name"),
-            k=table.get("k"),
-            measure=table.get("measure", "contrast"),
-            beta=table.real("beta", 0.05),
-            share=share,
-        )
-    return CumulativeRelease(
-        name=table.get("name"),
-        event=(alphabet[1],) if "event" not in table.items and len(alphabet) == 2 else table.words("event"),
-        counter=table.get("counter", "sqrt"),
-        allocation=table.get("allocation", "equal-max"),
-        share=share,
-    )
+    study_check.choice(table.key("kind"), kind, RELEASE_KINDS, joiner=", ", quote='"')
+    table.only((*_OF_EVERY_RELEASE, *RELEASE_KINDS[kind].keys), f" in a {kind} release")
+    share = table.exact("share") if "share" in table.items else EQUAL_SHARE
+    if "share" in table.items and share == EQUAL_SHARE:
+        raise StudyError(table.key("share"), format_value(share), "a fraction above 0 and at most 1")
+    return RELEASE_KINDS[kind].from_table(table, share)
 
 
 def _broker(table: Table, study: str) -> Broker:

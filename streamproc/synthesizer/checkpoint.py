@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from streamproc.errors import Malformed, Refused
-from streamproc.privacy.counters import Counter
-from streamproc.privacy.types import IntArray, Period
+from streamproc.privacy.types import Period
 from streamproc.protocol.codec import Fields
 from streamproc.protocol.columns import checked_contract
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, contract_to_dict
-from streamproc.releases.cumulative import CumulativeState
-from streamproc.releases.row_assignment import narrowest_dtype
-from streamproc.releases.step import Column
-from streamproc.releases.synthesis import State, Synthesis
-from streamproc.releases.window import WindowState
+from streamproc.releases.kind import Arrays, Contract
+from streamproc.releases.step import Column, Measurements
+from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.state_folder import StateFolder
 from streamproc.synthesizer.outbox import OutgoingRecord, PendingRelease
 from streamproc.synthesizer.recovery import LocalState
@@ -49,7 +41,7 @@ def write_checkpoint(disk: StateFolder, fingerprint: bytes, stored: Checkpoint) 
         {
             "period": synthesis.period,
             "redrawn": list(synthesis.redrawn),
-            "contracts": {name: contract_to_dict(contract) for name, contract in synthesis.contracts.items()},
+            "contracts": {name: contract.to_dict() for name, contract in synthesis.contracts.items()},
             "arrays": to_arrays(synthesis),
             "digest": draft.digest,
             "previous": draft.previous,
@@ -109,108 +101,39 @@ def _settled(disk: StateFolder, fingerprint: bytes) -> bytes | None:
         ) from None
 
 
-Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
-
-
 def to_arrays(synthesis: Synthesis) -> Arrays:
-    """Every state of the synthesis, each array under `<release>/<what>`."""
-    arrays: Arrays = {}
-    for name, state in synthesis.states.items():
-        if isinstance(state, WindowState):
-            arrays |= {f"{name}/windows": state.windows, f"{name}/counts": state.counts}
-        else:
-            arrays |= {
-                f"{name}/weights": state.weights,
-                f"{name}/sums": state.sums,
-                f"{name}/tallies": state.tallies[: state.period],
-                f"{name}/measured": np.concatenate(state.measured),
-            }
-    return arrays
+    """Every state of the synthesis, each array under `<release>/<name>`."""
+    return {
+        f"{release}/{name}": array
+        for release, state in synthesis.states.items()
+        for name, array in synthesis.contracts[release].state_arrays(state).items()
+    }
 
 
 def from_arrays(contracts: Mapping[str, Contract], period: Period, arrays: Arrays, redrawn: Sequence[Period]) -> Synthesis:
-    """The synthesis whose `arrays_of` these are."""
-    states: dict[str, State] = {}
-    for name, contract in contracts.items():
-        if isinstance(contract, WindowContract):
-            states[name] = WindowState(period, arrays[f"{name}/windows"], arrays[f"{name}/counts"])
-        else:
-            tallies = arrays[f"{name}/tallies"]
-            measured = split_by_stream(contract.mechanism.counter, arrays[f"{name}/measured"], period)
-            states[name] = _cumulative(contract, period, arrays[f"{name}/weights"], tallies, measured)
+    """The synthesis whose `to_arrays` these are."""
+    states = {}
+    for release, contract in contracts.items():
+        prefix = f"{release}/"
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        states[release] = contract.state_from_arrays(period, own)
     return Synthesis.resumed(period, contracts, states, tuple(redrawn))
-
-
-def rebuild_state(
-    contract: Contract,
-    columns: Sequence[Column],
-    tallies: Sequence[IntArray],
-    measurements: Sequence[Sequence[IntArray]],
-) -> State:
-    """The state after the last of these periods, from what was published and the exact tallies."""
-    period = Period(len(tallies))
-    if isinstance(contract, WindowContract):
-        return _window_from_columns(contract, columns, period)
-    weights = np.zeros(contract.n, dtype=np.uint16)
-    for column in columns:
-        weights += column
-    streams = [np.concatenate([each[b] for each in measurements[b:period]]) for b in range(period)]
-    none = np.zeros(0, dtype=np.int64)
-    measured = (*streams, *[none] * (contract.mechanism.horizon - period))
-    stacked = np.stack(tallies) if tallies else np.zeros((0, contract.mechanism.horizon), dtype=np.int64)
-    return _cumulative(contract, period, weights, stacked, measured)
-
-
-def split_by_stream(counter: Counter, flat: IntArray, period: Period) -> tuple[IntArray, ...]:
-    """The noisy rows of each stream, `b = 1..T`, from all of them one stream after the other."""
-    lengths = [counter.rows_at(period - b + 1).stop if b <= period else 0 for b in range(1, counter.length + 1)]
-    return tuple(np.split(flat, np.cumsum(lengths)[:-1]))
-
-
-def _window_from_columns(contract: WindowContract, columns: Sequence[Column], period: Period) -> WindowState:
-    mechanism = contract.mechanism
-    if period < mechanism.k:
-        return WindowState(period, *_nothing_yet(mechanism.bins))
-    windows = np.zeros(len(columns[-1]), dtype=narrowest_dtype(mechanism.bins))
-    for column in columns[-mechanism.k :]:
-        windows *= windows.dtype.type(mechanism.q)
-        windows += column
-    return WindowState(period, windows, np.bincount(windows, minlength=mechanism.bins).astype(np.int64))
-
-
-def _nothing_yet(bins: int) -> tuple[npt.NDArray[Any], IntArray]:
-    return np.zeros(0, dtype=narrowest_dtype(bins)), np.zeros(bins, dtype=np.int64)
-
-
-def _cumulative(
-    contract: CumulativeContract,
-    period: Period,
-    weights: npt.NDArray[Any],
-    tallies: IntArray,
-    measured: tuple[IntArray, ...],
-) -> CumulativeState:
-    horizon = contract.mechanism.horizon
-    exactly = np.bincount(weights, minlength=horizon + 1)
-    sums = np.cumsum(exactly[::-1])[::-1].astype(np.int64)
-    padded = np.zeros((horizon, horizon), dtype=np.int64)
-    padded[:period] = tallies
-    return CumulativeState(period, weights, sums, padded, measured)
 
 
 def restore_checkpoint(
     ledger: VerifiedLedger,
     contracts: Mapping[str, Contract],
     columns: Mapping[str, Sequence[Column]],
-    measurements: Mapping[str, Sequence[Sequence[IntArray]]],
+    measurements: Mapping[str, Sequence[Measurements]],
     tallies: Sequence[StudyTally],
 ) -> Checkpoint:
-    """The state after the ledger's last period, where everything given ends; announced draws without a record are abandoned.
+    """The checkpoint after the ledger's last period, rebuilt from the topics; everything given ends with that period.
 
-    Its draft holds no bytes to publish: they are published already. What an abandoned draw cost is in the odometer from the
-    next period on, and that period's record will name it.
+    It has no records to publish: they are published already. Draws that were announced and have no ledger record are
+    abandoned. Their cost is charged from the next period on, and the record of that period names them.
     """
     states = {
-        name: rebuild_state(contract, columns[name], [tally.counts[name] for tally in tallies], measurements[name])
+        name: contract.rebuild_state(columns[name], [tally.counts[name] for tally in tallies], measurements[name])
         for name, contract in contracts.items()
     }
     paid_again = [record.period for record in ledger.periods for _ in record.abandoned]
@@ -222,7 +145,7 @@ def restore_checkpoint(
 
 
 def _check_spending(ledger: VerifiedLedger, synthesis: Synthesis) -> None:
-    for name, odometer in synthesis.accountants.items() if ledger.periods else ():
+    for name, accountant in synthesis.accountants.items() if ledger.periods else ():
         said = ledger.periods[-1].releases[name].rho_spent
-        if odometer.spent != said:
-            raise Refused(f"release {name}: rebuilt, it has spent rho {odometer.spent}, but the ledger says {said}")
+        if accountant.spent != said:
+            raise Refused(f"release {name}: rebuilt, it has spent rho {accountant.spent}, but the ledger says {said}")

@@ -12,7 +12,6 @@ from streamproc.privacy.types import Period, Rho
 from streamproc.protocol.columns import ContractRecord, encode_column
 from streamproc.protocol.ledger import PeriodRecord, ReleasePeriod, digest, measurement_chunks, measurements_digest
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import WindowContract
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 
@@ -95,6 +94,5 @@ def _column_periods(step: Step) -> list[Period]:
 
 def _contract_record(after: Synthesis, name: str) -> ContractRecord:
     contract = after.contracts[name]
-    expected = contract.expected_rows if isinstance(contract, WindowContract) else contract.n
     rows = after.rows(name)
-    return ContractRecord(contract, expected if rows is None else rows)
+    return ContractRecord(contract, contract.expected_rows if rows is None else rows)

@@ -12,7 +12,8 @@ from streamproc.log.port import Log, Offset, Reader
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.tallies import Conflict, Tally, TallyAssembler, decode_tally
 from streamproc.protocol.topics import Topics
-from streamproc.study import Study, WindowRelease
+from streamproc.releases.contracts import make_tallier
+from streamproc.study import Study
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,7 @@ class TallyReader:
         if tally.period > study.horizon or {release.name for release in study.releases} != set(counts):
             return False
         for release in study.releases:
-            counted = int(counts[release.name].sum())
-            if isinstance(release, WindowRelease):
-                right = counted == (tally.people if tally.period >= release.k else 0)
-                bins = study.q**release.k
-            else:
-                right = counted <= tally.people
-                bins = study.horizon
-            if not right or len(counts[release.name]) != bins:
+            tallier, counted = make_tallier(study, release), counts[release.name]
+            if len(counted) != tallier.size or not tallier.is_possible(counted, tally.people, tally.period):
                 return False
         return True

@@ -19,7 +19,7 @@ from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import make_contracts
+from streamproc.releases.contracts import make_contracts
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.clock import Clock

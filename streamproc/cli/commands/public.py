@@ -32,7 +32,7 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.registry_format import Composition
-from streamproc.releases.contract import WindowContract, release_budgets
+from streamproc.releases.contracts import release_budgets
 from streamproc.releases.replace_one import replace_one_costs
 from streamproc.service.deployment import Deployment
 from streamproc.service.registration import composition_of
@@ -109,10 +109,9 @@ def status_of(deployment: Deployment, public: PublicReader, watermark: int | Non
     releases: dict[str, dict[str, Any]] = {}
     for name, rho in release_budgets(study).items():
         contract = contracts.get(name)
-        padding = contract.n_pad if isinstance(contract, WindowContract) else 0
         releases[name] = {
             "n_star": public.n_star(name),
-            "n_pad": None if contract is None else padding,
+            "n_pad": None if contract is None else contract.n_pad,
             "rho": rho if contract is None else contract.rho,
             "rho_spent": last.releases[name].rho_spent if last else 0.0,
             "clamped": sum(r.releases[name].clamped for r in public.ledger.periods) if public.ledger else 0,

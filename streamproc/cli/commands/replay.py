@@ -29,9 +29,11 @@ from streamproc.files.replay_output import ERRORS, SUMMARY, json_text, results_f
 from streamproc.files.study_files import check_enrolled, read_people, read_roster, read_study
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.contract import Contract, make_contracts
+from streamproc.releases.accuracy import LEVEL
+from streamproc.releases.contracts import make_contracts
+from streamproc.releases.kind import Contract
 from streamproc.replay import ReplayResult, replay_study, tallies_of
-from streamproc.replay.evaluation import LEVEL, Evaluator, Score, questions_of
+from streamproc.replay.evaluation import Evaluator, Score, questions_of
 from streamproc.replay.people import People
 from streamproc.replay.replay import Tallies
 from streamproc.replay.summary import Summary, summary_of

@@ -12,13 +12,8 @@ from streamproc.cli.deployment_options import run_until_stopped
 from streamproc.cli.formatting import INSECURE
 from streamproc.cli.main import until_stdout_closes
 from streamproc.client.subscribe import ReleasedColumn, subscribe
-from streamproc.panel import AtLeast, Query, exactly
 from streamproc.privacy.types import Period
-from streamproc.releases.contract import WindowContract
 from streamproc.service.deployment import Deployment
-
-_SYMBOLS_SHOWN = 8
-"""Of a window release: more would not fit on a line."""
 
 
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
@@ -61,11 +56,6 @@ def _column_line(column: ReleasedColumn) -> str:
 
 def _shares(column: ReleasedColumn) -> str:
     """What a column says about the real people, with 95% half-widths: each symbol's share, or of those with a one so far."""
-    contract = column.panel.contract
-    asked: list[tuple[str, Query]]
-    if isinstance(contract, WindowContract):
-        asked = [(symbol, exactly(symbol)) for symbol in contract.alphabet[:_SYMBOLS_SHOWN]]
-    else:
-        asked = [("at least one so far", AtLeast(1))]
-    answers = [(name, column.panel.fraction(query, column.period)) for name, query in asked]
+    asked = column.panel.contract.headline_queries()
+    answers = [(name, column.panel.fraction(query, column.period)) for name, _, query in asked]
     return ", ".join(f"{name} {a.value:.1%} ±{(a.high - a.low) / 2:.1%}" for name, a in answers)

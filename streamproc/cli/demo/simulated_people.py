@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.panel import AtLeast, count_of
-from streamproc.panel.query import Query
+from streamproc.releases.query import Query
 from streamproc.replay.people import MISSING, People
 
 MONTHS = 12

@@ -17,10 +17,9 @@ from streamproc.cli.formatting import (
     table_console,
     titled_table,
 )
-from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, Spent, StudyPlan, quarters
+from streamproc.planning import QueryPlan, ReleasePlan, Spent, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
-from streamproc.study import WindowRelease
 
 _PERIODS_SHOWN = 7
 
@@ -84,30 +83,23 @@ def _releases(plan: StudyPlan) -> Table:
         known = release.contract.n_star is not None
         table.add_row(
             release.release.name,
-            _kind(release),
+            "\n".join(release.planner.describe()),
             f"{format_rounded_up(release.contract.rho)}\n{float(release.share):.3g}",
             format_epsilon(release.epsilon),
             *(f"{format_rounded_up(spent.rho)}\n{format_epsilon(spent.epsilon)}" for spent in release.replace_one[-1:]),
             format_number(release.noise_people),
-            f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
+            f"{release.contract.n_pad:,}",
             f"{'' if known else '~'}{memory.rows:,}",
             f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
         )
     return table
 
 
-def _kind(release: ReleasePlan) -> str:
-    chosen = release.release
-    if isinstance(chosen, WindowRelease):
-        return f"window, k={chosen.k}\n{chosen.measure}"
-    return f"cumulative\n{chosen.counter}\n{chosen.allocation}"
-
-
 def _errors(release: ReleasePlan) -> Table:
     table = titled_table(
         f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})"
     )
-    columns_only = release.contract.kind == "cumulative"
+    columns_only = any(query.half_people_columns_only is not None for query in release.queries)
     add_names(table, "question", (query.label for query in release.queries))
     worst = ["worst,\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
     last = ["last, ±\npeople", "last, ±\n% points"]
@@ -184,7 +176,7 @@ def _other_adjacency(plan: StudyPlan) -> Table:
 
 
 def _adjacency(release: ReleasePlan) -> str:
-    return release.contract.mechanism.adjacency.value
+    return str(release.contract.mechanism.adjacency.value)
 
 
 def _alphabet(plan: StudyPlan) -> str:
@@ -200,45 +192,25 @@ def _bytes(size: int) -> str:
 
 
 def alternatives_table(release: ReleasePlan, adjacency: Adjacency) -> Table:
-    """Each measure, or each counter and allocation, beside the one chosen."""
-    title = f"{release.release.name}: the ways on offer at the same budget ({adjacency.value})"
-    measures = [way for way in release.alternatives if isinstance(way, MeasureAlternative)]
-    counters = [way for way in release.alternatives if isinstance(way, CounterAlternative)]
-    return _measures(title, measures) if measures else _counters(title, counters)
-
-
-def _measures(title: str, ways: Sequence[MeasureAlternative]) -> Table:
-    table = titled_table(title)
-    _add_headings(table, ["measure"], ["noise sd of a bin\npeople", "variance\nto chosen", "n_pad\nper bin", "n*"])
-    for way in ways:
-        cells = [
-            way.measure,
-            format_number(way.bin_stderr_people),
-            f"{way.variance_ratio:.2f}",
-            f"{way.n_pad:,}",
-            f"{way.rows:,}",
-        ]
-        _add_way(table, cells, chosen=way.chosen)
-    return table
-
-
-def _counters(title: str, ways: Sequence[CounterAlternative]) -> Table:
-    table = titled_table(title)
-    numbers = ["worst std error\npeople", "RMS std error\npeople", "RMS\nto chosen"]
-    _add_headings(table, ["counter", "allocation"], numbers)
-    for way in ways:
-        errors = [format_number(way.worst_stderr_people), format_number(way.rms_stderr_people), f"{way.rms_ratio:.2f}"]
-        _add_way(table, [way.counter, way.allocation, *errors], chosen=way.chosen)
-    table.caption = "Before clamping; over all weights b = 1..T and all periods."
-    return table
-
-
-def _add_headings(table: Table, words: Sequence[str], numbers: Sequence[str]) -> None:
-    for heading in words:
-        table.add_column(heading, no_wrap=True)
-    for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
+    """Each way to measure a release at the same budget, beside the one that the study names."""
+    table = titled_table(f"{release.release.name}: the ways on offer at the same budget ({adjacency.value})")
+    for name, heading in release.alternatives[0].headings.items():
+        is_word = isinstance(getattr(release.alternatives[0], name), str)
+        table.add_column(heading, justify="left" if is_word else "right", no_wrap=True)
     table.add_column("")
+    for way in release.alternatives:
+        cells = [_alternative_cell(name, getattr(way, name)) for name in way.headings]
+        _add_way(table, cells, chosen=way.chosen)
+    table.caption = release.alternatives[0].caption or None
+    return table
+
+
+def _alternative_cell(name: str, value: str | int | float) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.2f}" if name.endswith("_ratio") else format_number(value)
 
 
 def _add_way(table: Table, cells: Sequence[str], *, chosen: bool) -> None:

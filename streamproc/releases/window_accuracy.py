@@ -1,25 +1,20 @@
-"""How far an answer may be from the truth: variances that follow from public parameters alone."""
+"""Errors of the counts of a window release: variances that follow from public parameters, and counts that were clamped."""
 
 from __future__ import annotations
 
-from statistics import NormalDist
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.types import FloatArray, Period
+from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.window import rounding_variance
+from streamproc.releases.kind import BoolArray
+from streamproc.releases.step import Measurements
+from streamproc.releases.window_synthesis import beyond_rounding, estimated_counts, rounding_variance
 
-
-def quantile(level: float) -> float:
-    """Half-width in standard errors of a two-sided normal interval of this level: 1.96 for 0.95."""
-    return _half_width((1 - level) / 2)
-
-
-def _half_width(tail: float) -> float:
-    # From the lower tail: near 1, the chance of all but the upper one is rounded to 1, whose quantile is infinite.
-    return -NormalDist().inv_cdf(tail)
+if TYPE_CHECKING:
+    from streamproc.releases.window import WindowContract
 
 
 def noise_variance(mechanism: WindowMechanism, weights: FloatArray) -> float:
@@ -65,15 +60,33 @@ def window_stderr(mechanism: WindowMechanism, weights: FloatArray, period: Perio
     return float(np.sqrt(noise_variance(mechanism, weights) + rounding_variance_of(mechanism, weights, period)))
 
 
-def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, level: float) -> float:
-    """Half-width in people of an interval around a *clamped* count that covers with at least `level`.
+def clamped_windows(
+    contract: WindowContract,
+    counts_at: Callable[[Period], IntArray],
+    measurements: Sequence[Measurements],
+    period: Period,
+) -> BoolArray:
+    """The bins whose count at `period` was moved by clamping, then or while an older symbol of the window was newest.
 
-    Clamping is a ratchet: the released `S_b` at `t` can be no further from the truth than the worst unclamped estimate among
-    those that could have pushed it there, `(b', t')` with `b' <= b` and `b' <= t' <= t - (b - b')`. A union bound over their
-    number, and 1/2 for rounding.
+    Clamping moves people between newest symbols. The totals of the next `k-1` steps, which keep that symbol in the window,
+    follow from the moved counts; after that the symbol has left the window.
     """
-    # A variance is that of the stream's noise times a gain that depends on the lag `t' - b'` alone.
-    lags = range(period - b + 1)
-    noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
-    widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
-    return float(_half_width((1 - level) / 2 / (b * len(lags))) * widest + 0.5)
+    k, q = contract.mechanism.k, contract.mechanism.q
+    last = max(period, k)
+    clamped = np.zeros(contract.mechanism.bins, dtype=bool)
+    for later in range(min(k, last - k + 1)):
+        moved = _moved(contract, counts_at, measurements, Period(last - later))
+        clamped |= moved.reshape(q**later, -1).any(axis=0).repeat(q**later)
+    return clamped
+
+
+def _moved(
+    contract: WindowContract,
+    counts_at: Callable[[Period], IntArray],
+    measurements: Sequence[Measurements],
+    period: Period,
+) -> BoolArray:
+    """The bins whose count at `period` is beyond rounding of its estimate."""
+    before = counts_at(Period(period - 1)) if period > contract.mechanism.k else None
+    numerators, denominator = estimated_counts(contract, measurements[period - 1][0], before)
+    return beyond_rounding(counts_at(period).reshape(numerators.shape), numerators, denominator).ravel()

@@ -1,0 +1,111 @@
+"""The contracts of a study's releases, made from the study or read from what others wrote; and the register of kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from streamproc.errors import StudyError
+from streamproc.privacy.accountant import split_budget
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.noise import Entropy
+from streamproc.privacy.types import Rho
+from streamproc.releases.cumulative import CumulativeContract, CumulativeTallier
+from streamproc.releases.cumulative_planning import CumulativePlanner
+from streamproc.releases.kind import MAX_ROWS, Contract, Mechanism, ReleasePlanner, Tallier
+from streamproc.releases.window import WindowContract, WindowTallier
+from streamproc.releases.window_planning import WindowPlanner
+from streamproc.study import Release, Study
+from streamproc.study.study import MAX_RHO
+from streamproc.validation import Refuse, Validator, is_alphabet
+
+MIN_BUDGET = 1e-12
+"""The smallest budget, in zCDP, for which even the longest study's noise stays far below the 64-bit limit."""
+
+
+class Kind(NamedTuple):
+    """The classes of one kind of release."""
+
+    tallier: Any
+    """A `Tallier`, made from a study and a release."""
+    contract: type[Contract]
+    planner: type[ReleasePlanner]
+
+
+KINDS: Mapping[str, Kind] = {
+    "window": Kind(WindowTallier, WindowContract, WindowPlanner),
+    "cumulative": Kind(CumulativeTallier, CumulativeContract, CumulativePlanner),
+}
+"""By the word in the study file; the settings of each kind are in `streamproc.study.releases`."""
+
+
+def make_tallier(study: Study, release: Release) -> Tallier:
+    """The exact, secret side of a release."""
+    tallier: Tallier = KINDS[release.kind].tallier(study, release)
+    return tallier
+
+
+def make_planner(contract: Contract, release: Release) -> ReleasePlanner:
+    """What a plan says about a release."""
+    return KINDS[release.kind].planner(contract, release)
+
+
+def make_mechanism(study: Study, release: Release, rho: Rho) -> Mechanism:
+    """The noise of a release with this budget, which does not depend on the number of people."""
+    return KINDS[release.kind].contract.make_mechanism(study, release, rho)
+
+
+def make_contracts(study: Study, n: int, entropy: Entropy) -> dict[str, Contract]:
+    """The contract of every release of a study over `n` people, in the order of the file, with noise from `entropy`."""
+    return stated_contracts(study, n, insecure=entropy.insecure)
+
+
+def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
+    """The contracts as a ledger or a plan states them: for reading what was released, or before anything is.
+
+    Nothing can be drawn under them by a source of noise that is marked otherwise: `Synthesis.step` refuses.
+    """
+    budgets = release_budgets(study)
+    return {
+        release.name: KINDS[release.kind].contract.make(study, release, n, budgets[release.name], insecure=insecure)
+        for release in study.releases
+    }
+
+
+def release_budgets(study: Study) -> dict[str, Rho]:
+    """What each release may spend."""
+    if study.privacy.budget < MIN_BUDGET:
+        key, got = ("rho", study.privacy.rho) if study.privacy.rho is not None else ("epsilon", study.privacy.epsilon)
+        raise StudyError(f"privacy.{key}", got, f"a budget of at least rho {MIN_BUDGET}: noise must fit 64-bit integers")
+    budgets = split_budget(study.privacy.spendable, [release.share for release in study.releases])
+    for release, rho in zip(study.releases, budgets, strict=True):
+        if rho < MIN_BUDGET:
+            raise StudyError(f"release.{release.name}.share", f"a budget of rho {rho:.3g}", f"at least rho {MIN_BUDGET}")
+    return {release.name: rho for release, rho in zip(study.releases, budgets, strict=True)}
+
+
+def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
+    """The contract whose `Contract.to_dict` these values are; further ones are ignored.
+
+    This is the one check of a contract that was read: from a topic, a state file, or the metadata of a file. Every value is
+    checked before anything is computed from it, because a huge horizon would be a huge matrix. Raises the error that
+    `refuse` builds for the first value that is wrong, and what `values` raises for one that is missing.
+    """
+    check = Validator(refuse)
+    check.choice("kind", values["kind"], KINDS)
+    kind = KINDS[values["kind"]].contract
+    check.name("release", values["release"], "letters, digits and '-'")
+    alphabet = check.sequence("alphabet", values["alphabet"])
+    check.require("alphabet", values["alphabet"], is_alphabet(alphabet), "2 to 64 different symbols")
+    # A study of nobody is refused before its first period, so no contract has n = 0.
+    check.whole("n", values["n"], 1, MAX_ROWS)
+    check.positive_float("rho", values["rho"], MAX_RHO)
+    check.choice("adjacency", values["adjacency"], [adjacency.value for adjacency in Adjacency])
+    check.whole("horizon", values["horizon"], 1, kind.max_horizon)
+    check.flag("insecure", values["insecure"])
+    try:
+        return kind.from_values({**values, "alphabet": alphabet}, check)
+    except ValueError as error:
+        if error.__class__ is not ValueError:
+            raise
+    raise refuse("contract", "values that do not fit together", "values that are consistent with each other")

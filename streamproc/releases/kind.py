@@ -1,0 +1,454 @@
+"""What a kind of release must offer, to everything that handles releases: gatherer, synthesizer, ledger, panel, plan, page.
+
+A kind is three classes, registered in `streamproc.releases.contracts`:
+
+* a `Tallier` is the exact, secret side: what is remembered of each real person, and what a period's tally counts;
+* a `Contract` is the public side: the parameters of the release, its mechanism, how its synthetic people are made, what
+  their columns add up to, and what can be asked of them with which error;
+* a `ReleasePlanner` is what a plan says about it.
+
+No module outside `streamproc.releases` asks which kind a release is. Counts, estimates and queries have one form for every
+kind: the released counts of a period are a vector with a label for each entry, an estimate is a vector of the same shape,
+and a query is a vector of weights on it. (For a mechanism on an automaton, entries are its transitions or its states.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.noise import NoiseSource
+from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
+from streamproc.releases.query import Query
+from streamproc.releases.row_assignment import Codes
+from streamproc.releases.step import Column, Measurements, Step
+from streamproc.study import Release, Study
+from streamproc.validation import Validator
+
+MAX_ROWS = 2**31 - 1
+"""More synthetic people than this are refused: a row number must fit everywhere it is used."""
+
+NUMBER_BYTES = 8
+"""Bytes of a count or a measurement."""
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+"""Named arrays, as a state file holds them."""
+
+
+class Mechanism(Protocol):
+    """The noise of a release."""
+
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def adjacency(self) -> Adjacency: ...
+    @property
+    def prefix_costs_are_quick(self) -> bool:
+        """Whether the costs after all periods take about as long to compute as the cost after the last."""
+        ...
+
+    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
+        """The cost of all noise drawn in periods `1..period`, never too low; `redrawn` periods count once more each."""
+        ...
+
+
+class ReleaseState(Protocol):
+    """What the synthesizer remembers of a release between periods; it never changes in place."""
+
+    @property
+    def period(self) -> Period: ...
+
+
+class NamedQuery(NamedTuple):
+    """A query with its name for programs and its meaning in words."""
+
+    name: str
+    label: str
+    query: Query
+
+
+class Tallier(ABC):
+    """The exact, secret side of a release: a row for each real person, and the counts of each period."""
+
+    window: int = 1
+    """How many of a person's newest symbols it needs; those of all releases are remembered together."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Counts in a tally."""
+
+    def initial_state(self, people: int) -> npt.NDArray[Any] | None:
+        """What it remembers of each person besides the newest symbols, before period 1; None if nothing."""
+        return None
+
+    @abstractmethod
+    def tally(
+        self, period: Period, windows: Codes, symbols: npt.NDArray[np.uint8], state: npt.NDArray[Any] | None
+    ) -> tuple[npt.NDArray[Any] | None, IntArray]:
+        """The state after `period`, in which everybody reported `symbols`, and the counts of the tally.
+
+        `windows` holds each person's newest symbols, those of this period included, as a number in base `q`.
+        """
+
+    @abstractmethod
+    def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
+        """Whether `people` individuals can have these counts in this period; `counts` has the right size."""
+
+
+class ColumnCounter(ABC):
+    """Adds up columns, one period after the other."""
+
+    codes: Codes
+    """A small number for each synthetic person: all that later counts depend on."""
+
+    @abstractmethod
+    def add(self, column: Column) -> IntArray | None:
+        """Take the next period's column; the counts of that period, or None if it has none yet."""
+
+
+class Estimator(ABC):
+    """Estimates counts from measurements, one period after the other."""
+
+    @abstractmethod
+    def add(self, measured: Measurements) -> None:
+        """Take the measurements of the next period."""
+
+    @abstractmethod
+    def estimates(self) -> FloatArray:
+        """Estimates of the counts of the last period, unclamped and unbiased, in people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract(ABC):
+    """The public parameters of a release over `n` people: what an analyst needs besides the columns.
+
+    None of it depends on private data. (Without a roster `n` is the number of people who reported in period 1.)
+    """
+
+    name: str
+    alphabet: tuple[str, ...]
+    """Symbols of the columns."""
+    n: int
+    """Real people."""
+    rho: Rho
+    """The budget of the release."""
+    mechanism: Any
+    """A `Mechanism` of this kind."""
+    insecure: bool
+    """Whether the noise can be repeated or foreseen."""
+
+    kind: ClassVar[str]
+    zero_out_has_neighbours: ClassVar[bool]
+    """Whether adjacency zero-out relates any two inputs of the program for this kind."""
+    zero_out_meaning: ClassVar[str]
+    """What adjacency zero-out means for this kind, as the second half of a sentence."""
+
+    # Made from a study
+
+    @classmethod
+    @abstractmethod
+    def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> Mechanism:
+        """The mechanism with the least noise at this budget; it does not depend on the number of people."""
+
+    @classmethod
+    @abstractmethod
+    def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> Contract:
+        """The contract of a release over `n` people. Raises StudyError if its panel would be too large."""
+
+    # Written and read
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON, MessagePack and the metadata of a Parquet file."""
+        return {
+            "kind": self.kind,
+            "release": self.name,
+            "alphabet": list(self.alphabet),
+            "n": self.n,
+            "rho": self.rho,
+            "adjacency": self.mechanism.adjacency.value,
+            "horizon": self.mechanism.horizon,
+            "insecure": self.insecure,
+            **self.own_values(),
+        }
+
+    @abstractmethod
+    def own_values(self) -> dict[str, Any]:
+        """The values of `to_dict` that only this kind has."""
+
+    max_horizon: ClassVar[int]
+    """The longest study that can have such a release."""
+
+    @classmethod
+    @abstractmethod
+    def from_values(cls, values: Mapping[str, Any], check: Validator) -> Contract:
+        """The contract that `to_dict` wrote; the common values are checked already, those of this kind by `check`."""
+
+    # Rows and columns
+
+    @property
+    def horizon(self) -> int:
+        """`T`."""
+        return int(self.mechanism.horizon)
+
+    @property
+    def n_pad(self) -> int:
+        """Synthetic people added to every count so that noise hardly ever makes one negative; 0 if the kind has none."""
+        return 0
+
+    @property
+    @abstractmethod
+    def expected_rows(self) -> int:
+        """Synthetic people, or their expected number where noise decides it."""
+
+    @property
+    def n_star(self) -> int | None:
+        """Synthetic people, where that is known before the first report."""
+        return self.expected_rows
+
+    @property
+    def first_column(self) -> Period:
+        """The period in which the first columns come out; they are those of all periods up to it."""
+        return Period(1)
+
+    # Synthesis
+
+    @abstractmethod
+    def initial_state(self) -> ReleaseState:
+        """Before period 1."""
+
+    @abstractmethod
+    def step(self, state: ReleaseState, tally: IntArray, noise: NoiseSource) -> tuple[ReleaseState, Step]:
+        """One period, from its exact tally."""
+
+    @abstractmethod
+    def rows(self, state: ReleaseState) -> int | None:
+        """Synthetic people; None before the first column."""
+
+    @abstractmethod
+    def released_counts(self, state: ReleaseState) -> IntArray | None:
+        """The released counts of the last period; None before the first column."""
+
+    @abstractmethod
+    def measurement_sizes(self, period: Period) -> list[int]:
+        """The length of each array that is measured in this period."""
+
+    def split_measurements(self, flat: IntArray, period: Period) -> Measurements:
+        """A period's measurements as the mechanism made them, from the one list in which the ledger holds them."""
+        sizes = self.measurement_sizes(period)
+        return np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
+
+    # State files
+
+    @abstractmethod
+    def state_arrays(self, state: ReleaseState) -> Arrays:
+        """The state as named arrays."""
+
+    @abstractmethod
+    def state_from_arrays(self, period: Period, arrays: Mapping[str, npt.NDArray[Any]]) -> ReleaseState:
+        """The state whose `state_arrays` these are."""
+
+    @abstractmethod
+    def rebuild_state(
+        self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
+    ) -> ReleaseState:
+        """The state after the last of these periods, from what was published and the exact tallies."""
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int:
+        """Bytes that the state keeps for each synthetic person."""
+
+    @abstractmethod
+    def state_numbers(self, period: Period) -> int:
+        """The most numbers of 64 bits in the state after `period` and in what the period publishes."""
+
+    @abstractmethod
+    def step_memory(self, period: Period, rows: int) -> StepMemory:
+        """The most memory that the step of `period` needs for so many synthetic people."""
+
+    def columns_in(self, period: Period) -> int:
+        """How many columns come out in this period."""
+        if period < self.first_column:
+            return 0
+        return int(self.first_column) if period == self.first_column else 1
+
+    def max_rows(self, known: int | None) -> int:
+        """Synthetic people, or the most that there can be while their number is not known."""
+        return known if known is not None else self.expected_rows
+
+    # Counts and estimates
+
+    @abstractmethod
+    def new_counter(self) -> ColumnCounter:
+        """Counts the columns of this release, from its first one on."""
+
+    def columns_behind(self, period: Period) -> range:
+        """Places (from 0) of the columns that decide the counts of `period`, oldest first."""
+        return range(period)
+
+    @abstractmethod
+    def true_counts(self, tallies: Sequence[IntArray]) -> Sequence[IntArray]:
+        """The exact counts of periods `first_column`, `first_column + 1`, ..., without padding, from the tallies of all."""
+
+    @abstractmethod
+    def labels(self, period: Period) -> list[str]:
+        """The label of each count of this period."""
+
+    def new_estimator(self) -> Estimator | None:
+        """Estimates the counts before clamping, from period 1 on.
+
+        None if the released counts are the estimates up to rounding.
+        """
+        return None
+
+    def estimates(self, measurements: Sequence[Measurements], period: Period) -> FloatArray | None:
+        """The estimates of one period alone, from the measurements of periods 1, 2, ...; None as for `new_estimator`."""
+        estimator = self.new_estimator()
+        if estimator is None:
+            return None
+        for measured in measurements[:period]:
+            estimator.add(measured)
+        return estimator.estimates()
+
+    @abstractmethod
+    def compare(
+        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
+    ) -> Comparison:
+        """Compare the released counts of a period with those that its measurements and estimates imply.
+
+        `before` are the released counts of the period before; None if there were none.
+        """
+
+    @abstractmethod
+    def clamped_counts(
+        self,
+        counts_at: Callable[[Period], IntArray],
+        measurements: Sequence[Measurements],
+        estimates: FloatArray | None,
+        period: Period,
+    ) -> BoolArray:
+        """Which counts of `period` were moved by clamping, in that period or in an earlier one that still shows in them."""
+
+    # Queries
+
+    @abstractmethod
+    def query_weights(self, query: Query, period: Period) -> FloatArray:
+        """The weight of each count of `period` in the answer; raises UnsupportedQuery if the release cannot answer."""
+
+    @abstractmethod
+    def stderr(self, weights: FloatArray, period: Period) -> float:
+        """Standard error, in people, of the sum of the estimates of `period` with these weights."""
+
+    @abstractmethod
+    def count_stderrs(self, period: Period) -> FloatArray:
+        """Standard error of the estimate of each count of `period`, in people."""
+
+    def columns_only_halfwidth(self, weights: FloatArray, period: Period, level: float) -> float | None:
+        """Half of the width of an interval, in people, for a reader without measurements; None if these do not matter."""
+        return None
+
+    def steady_period(self, period: Period) -> Period:
+        """The first period with the same weights and standard errors as `period` for every query."""
+        return period
+
+    @abstractmethod
+    def first_period(self, query: Query) -> Period:
+        """The first period in which this release can answer the query."""
+
+    @abstractmethod
+    def parse_query(self, name: str) -> NamedQuery:
+        """The query of this name, such as `bin:011`; raises UnsupportedQuery."""
+
+    @abstractmethod
+    def query_of(self, label: str) -> str:
+        """The name of the query for one count, by its label."""
+
+    @abstractmethod
+    def suggested_queries(self) -> Iterator[str]:
+        """Names of queries that a reader is likely to ask, the most telling first."""
+
+    @abstractmethod
+    def headline_queries(self) -> Sequence[NamedQuery]:
+        """The few queries that describe a column on one line."""
+
+    # Noise
+
+    @property
+    @abstractmethod
+    def variances(self) -> float | list[float]:
+        """Noise variance of a released count in people squared, the largest over counts and periods; or a list of those."""
+
+    @property
+    def noise_people(self) -> float:
+        """Standard deviation of the noise, in people: the largest over counts and periods."""
+        return float(np.max(self.variances) ** 0.5)
+
+
+class ReleasePlanner(ABC):
+    """What a plan says about a release, before any data."""
+
+    @abstractmethod
+    def __init__(self, contract: Any, release: Any) -> None:
+        """A release as the study declares it, and its contract."""
+
+    @abstractmethod
+    def typical_queries(self) -> Iterator[NamedQuery]:
+        """Queries whose errors a plan states. Several may be the same for a small release."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The settings and sizes of this release that `plan --json` shows."""
+
+    @abstractmethod
+    def describe(self) -> Sequence[str]:
+        """The kind and its settings, in a few words each."""
+
+    @abstractmethod
+    def alternatives(self, *, long_too: bool) -> Sequence[AlternativeWay]:
+        """The ways to measure this release at the same budget; empty if comparing takes long and `long_too` is False."""
+
+    def padding_advice(self) -> Sequence[str]:
+        """Settings with which padding would not outweigh people."""
+        return ()
+
+
+class Comparison(NamedTuple):
+    """Released counts beside those that their measurements imply."""
+
+    different: int
+    """Counts that are not their estimate, rounded."""
+    impossible: int
+    """Those of them that clamping cannot explain."""
+
+
+class StepMemory(NamedTuple):
+    """Bytes of memory."""
+
+    kept: int
+    """What a step leaves behind."""
+    working: int
+    """What it needs besides while it runs."""
+
+
+class AlternativeWay(Protocol):
+    """One way to measure a release: a dataclass whose fields `plan --json` shows, in their order."""
+
+    headings: ClassVar[Mapping[str, str]]
+    """For the fields that a table shows, in its order, the headings of their columns."""
+    caption: ClassVar[str]
+    """What stands below that table."""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is the way that the study names."""
+        ...

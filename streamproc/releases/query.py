@@ -1,0 +1,172 @@
+"""Queries as values: a predicate on a person's last symbols, or "at least `b` events so far".
+
+A query does not know which releases can answer it. A release turns it into weights on its counts (`Contract.query_weights`),
+or refuses it with the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from numbers import Real
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from streamproc.errors import UnsupportedQuery
+from streamproc.study.releases import MAX_HORIZON
+from streamproc.validation import Validator, describe_value
+
+Window: TypeAlias = tuple[str, ...]
+"""Consecutive symbols, oldest first."""
+
+argument_check = Validator(lambda what, got, allowed: UnsupportedQuery(f"{what} is {allowed}, got {describe_value(got)}"))
+"""Checks arguments of queries; an error names the argument, what is allowed and what came."""
+
+
+class Query:
+    """Something to be asked of a release: which share of the people ...?"""
+
+    name: str
+    """How answers and errors call it."""
+
+
+@dataclass(frozen=True)
+class LastSymbols(Query):
+    """Which share of people has last `width` symbols that satisfy `predicate`?"""
+
+    name: str
+    width: int
+    predicate: Callable[[Window], bool]
+    symbols: frozenset[str] = frozenset()
+    """Symbols that the query names: a release without such a symbol refuses it, because it is likely misspelt."""
+
+    def __post_init__(self) -> None:
+        argument_check.require("LastSymbols: name", self.name, _is_line(self.name), "one line of text")
+        object.__setattr__(self, "width", whole_argument("LastSymbols: width", self.width, 1, MAX_HORIZON))
+        argument_check.require("LastSymbols: predicate", self.predicate, callable(self.predicate), "a function")
+        object.__setattr__(self, "symbols", _symbols("LastSymbols: symbols", self.symbols))
+
+    def holds(self, window: Window) -> bool:
+        """Whether the predicate is true of a window; raises UnsupportedQuery if it fails or returns no truth value."""
+        try:
+            holds: object = self.predicate(window)
+        except Exception as error:
+            raise UnsupportedQuery(f"{self.name}: its predicate failed with {type(error).__name__} on {window}") from error
+        if not (isinstance(holds, Real | np.bool_) and holds in (0, 1)):
+            raise UnsupportedQuery(f"{self.name}: its predicate says True or False of a window, got {describe_value(holds)}")
+        return bool(holds)
+
+
+@dataclass(frozen=True)
+class AtLeast(Query):
+    """Which share of people has had at least `b` events so far?"""
+
+    b: int
+    name: str = field(init=False)
+    """`atleast:b`, as in `errors.csv`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "b", whole_argument("AtLeast: b", self.b, 1, MAX_HORIZON))
+        object.__setattr__(self, "name", f"atleast:{self.b}")
+
+
+def exactly(*symbols: str) -> LastSymbols:
+    """The last symbols are these, oldest first: one bin of a window release, or several if fewer than `k` are given.
+
+    >>> exactly("0", "1").name
+    'last:01'
+    """
+    wanted = _wanted("exactly", symbols)
+    label = ("" if all(len(symbol) == 1 for symbol in symbols) else "|").join(symbols)
+    return LastSymbols(f"last:{label}", len(symbols), lambda window: window == symbols, wanted)
+
+
+def count_of(symbols: str | Collection[str], *, at_least: int, of: int) -> LastSymbols:
+    """At least so many of the last `of` symbols are among `symbols` (one symbol, or a list of them).
+
+    >>> count_of("1", at_least=2, of=3).name
+    '1 in at least 2 of the last 3'
+    """
+    wanted = _wanted("count_of", symbols)
+    of = whole_argument("count_of: of", of, 1, MAX_HORIZON)
+    at_least = whole_argument("count_of: at_least", at_least, 0, of)
+    name = f"{_listed(wanted)} in at least {at_least} of the last {of}"
+    return LastSymbols(name, of, lambda window: sum(symbol in wanted for symbol in window) >= at_least, wanted)
+
+
+def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSymbols:
+    """Somewhere in the last `of` symbols there are `length` in a row among `symbols` (one symbol, or a list of them).
+
+    >>> in_a_row(["1"], length=2, of=3).name
+    '1 in 2 in a row of the last 3'
+    """
+    wanted = _wanted("in_a_row", symbols)
+    of = whole_argument("in_a_row: of", of, 1, MAX_HORIZON)
+    length = whole_argument("in_a_row: length", length, 1, of)
+
+    def holds(window: Window) -> bool:
+        runs = (len(list(run)) for hit, run in itertools.groupby(window, wanted.__contains__) if hit)
+        return max(runs, default=0) >= length
+
+    return LastSymbols(f"{_listed(wanted)} in {length} in a row of the last {of}", of, holds, wanted)
+
+
+def at_least(events: int) -> AtLeast:
+    """At least so many events so far: a query for cumulative releases.
+
+    >>> at_least(3).name
+    'atleast:3'
+    """
+    return AtLeast(events)
+
+
+def integer_argument(what: str, value: object) -> int:
+    """An integer of Python's or NumPy's (`True` is none), as Python's: NumPy's overflow."""
+    number = int(value) if isinstance(value, np.integer) else value
+    argument_check.require(what, value, isinstance(number, int) and not isinstance(number, bool), "a whole number")
+    return cast(int, number)
+
+
+def whole_argument(what: str, value: object, low: int, high: int) -> int:
+    """An integer within `low..high`."""
+    return argument_check.whole(what, integer_argument(what, value), low, high)
+
+
+def level_argument(what: str, value: object) -> float:
+    """A number above 0 and below 1, also as a float; NaN is neither."""
+    # Compared before it is converted too: a fraction may be beyond a float's range.
+    number = float(value) if isinstance(value, float | np.floating | Fraction) and 0 < value < 1 else 0.0
+    if not 0 < number < 1:
+        raise UnsupportedQuery(f"{what} lies between 0 and 1, got {describe_value(value)}")
+    return number
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _wanted(asked: str, symbols: str | Iterable[str]) -> frozenset[str]:
+    wanted = _symbols(asked, [symbols] if isinstance(symbols, str) and symbols else symbols)
+    if not wanted:
+        raise UnsupportedQuery(f"{asked}: expected at least one symbol, got none")
+    return wanted
+
+
+def _symbols(what: str, values: Iterable[str]) -> frozenset[str]:
+    try:
+        return frozenset(_symbol(what, value) for value in values)
+    except TypeError:
+        raise UnsupportedQuery(f"{what}: expected a list of symbols, got {describe_value(values)}") from None
+
+
+def _symbol(what: str, value: object) -> str:
+    if not (isinstance(value, str) and value.isprintable()):
+        raise UnsupportedQuery(f"{what}: symbols are text, as in the study's alphabet, got {describe_value(value)}")
+    return value
+
+
+def _listed(symbols: frozenset[str]) -> str:
+    return "/".join(sorted(symbols))

@@ -1,0 +1,110 @@
+"""What a plan says about a window release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, get_args
+
+from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.releases.kind import NamedQuery, ReleasePlanner
+from streamproc.releases.query import count_of, exactly, in_a_row
+from streamproc.releases.window import WindowContract, padding_of
+from streamproc.study import WindowRelease, bin_label
+
+
+@dataclass(frozen=True)
+class MeasureAlternative:
+    """A window release measured in one way, at the same budget."""
+
+    measure: Measure
+    chosen: bool
+    bin_stderr_people: float
+    """From noise alone, the same at every period."""
+    n_pad: int
+    rows: int
+    variance_ratio: float
+    """Variance of a bin relative to that of the chosen way."""
+
+    headings: ClassVar[Mapping[str, str]] = {
+        "measure": "measure",
+        "bin_stderr_people": "noise sd of a bin\npeople",
+        "variance_ratio": "variance\nto chosen",
+        "n_pad": "n_pad\nper bin",
+        "rows": "n*",
+    }
+    caption: ClassVar[str] = ""
+
+
+class WindowPlanner(ReleasePlanner):
+    """What a plan says about a window release."""
+
+    def __init__(self, contract: WindowContract, release: WindowRelease) -> None:
+        self._contract = contract
+        self._release = release
+
+    def typical_queries(self) -> Iterator[NamedQuery]:
+        """By symmetry every bin, and every symbol, has the error of the one asked about."""
+        k, alphabet = self._contract.mechanism.k, self._contract.alphabet
+        first, one = alphabet[0], alphabet[1]
+        yield NamedQuery("bin", f"one bin, such as {bin_label([first] * k, alphabet)}", exactly(*[first] * k))
+        last = f"last symbol is {one!r}" if len(alphabet) == 2 else f"last symbol, such as {one!r}"
+        yield NamedQuery(f"last:{one}", last, exactly(one))
+        if len(alphabet) == 2 and k >= 2:
+            for how, query in (
+                ("in all of", count_of([one], at_least=k, of=k)),
+                ("at least once in", count_of([one], at_least=1, of=k)),
+                ("at least twice in", count_of([one], at_least=2, of=k)),
+                ("twice in a row in", in_a_row([one], length=2, of=k)),
+            ):
+                yield NamedQuery(query.name, f"{one!r} {how} the last {k}", query)
+
+    def settings(self) -> dict[str, Any]:
+        contract, release = self._contract, self._release
+        return {
+            "k": release.k,
+            "measure": release.measure,
+            "beta": release.beta,
+            "bins": contract.mechanism.bins,
+            "n_pad": contract.n_pad,
+            "n_star": contract.n_star,
+            "n_star_expected": contract.expected_rows,
+            "variance": contract.mechanism.bin_variance,
+        }
+
+    def describe(self) -> Sequence[str]:
+        return (f"window, k={self._release.k}", self._release.measure)
+
+    def alternatives(self, *, long_too: bool) -> Sequence[MeasureAlternative]:
+        return [self._measured(measure) for measure in get_args(Measure)]
+
+    def _measured(self, measure: Measure) -> MeasureAlternative:
+        ours, mechanism = self._contract.mechanism, self._calibrated(measure=measure)
+        other = replace(self._contract, mechanism=mechanism, padding=padding_of(mechanism, self._release.beta))
+        return MeasureAlternative(
+            measure=measure,
+            chosen=measure == self._release.measure,
+            bin_stderr_people=mechanism.bin_variance**0.5,
+            n_pad=other.n_pad,
+            rows=other.expected_rows,
+            variance_ratio=mechanism.bin_variance / ours.bin_variance,
+        )
+
+    def padding_advice(self) -> Sequence[str]:
+        for k in range(self._release.k - 1, 0, -1):
+            mechanism = self._calibrated(k=k)
+            if mechanism.bins * padding_of(mechanism, self._release.beta) <= self._contract.n:
+                return [f"k = {k}"]
+        return ()
+
+    def _calibrated(self, *, k: int | None = None, measure: Measure | None = None) -> WindowMechanism:
+        """The mechanism of this release with another window or measure, at the same budget."""
+        ours = self._contract.mechanism
+        return WindowMechanism.calibrated(
+            q=ours.q,
+            k=ours.k if k is None else k,
+            horizon=ours.horizon,
+            measure=ours.measure if measure is None else measure,
+            adjacency=ours.adjacency,
+            rho=self._contract.rho,
+        )

@@ -22,7 +22,7 @@ from tests.fuzz.mutators import SEALED, framed
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import tried
 from tests.memory import memory_taken
-from tests.wire.examples import EXAMPLES
+from tests.protocol.examples import EXAMPLES
 from tests.world.stories import Line, small_study
 
 GIB_HEADERS = {

@@ -22,8 +22,8 @@ from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.synth.chances import assert_share_at_least, assert_share_is
-from tests.synth.studies import (
+from tests.releases.chances import assert_share_at_least, assert_share_is
+from tests.releases.studies import (
     MEASURES,
     Filled,
     contracts_of,

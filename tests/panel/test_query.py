@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, LastSymbols, count_of, exactly, in_a_row
 from streamproc.study import WindowRelease
-from tests.synth.studies import study_of, window_contract
+from tests.releases.studies import study_of, window_contract
 
 ALPHABET = ("a", "b", "c")
 CONTRACT = window_contract(study_of(WindowRelease("w", 3), alphabet=ALPHABET, horizon=6), 10)

@@ -16,8 +16,8 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather, synthesize
 from streamproc.testing.simulated import Faults
-from tests.actor.runs import STUDY, fed, two_periods
 from tests.service.test_gather import deployment_in
+from tests.synthesizer.runs import STUDY, fed, two_periods
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 

@@ -18,8 +18,9 @@ from streamproc.protocol.reports import ReportBatch, encode_report, home_partiti
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.protocol.tallies import Tally
 from streamproc.study import Missing, Population, WindowRelease
+from tests.studies import build_study
 from tests.world.model import Closed, Model, rejected_reports
-from tests.world.stories import ALPHABET, IDS, Line, Story, crowded_story, small_study, stories
+from tests.world.stories import ALPHABET, IDS, Line, Story, crowded_story, stories
 
 KEY = bytes(range(32))
 
@@ -132,7 +133,7 @@ class Partition:
     """A partition written down record by record, and the gathering that reads it."""
 
     def __init__(self, population: Population | None = None) -> None:
-        self.study = small_study(WindowRelease("w", 1), horizon=3, population=population, partitions=1)
+        self.study = build_study(WindowRelease("w", 1), horizon=3, population=population, partitions=1, alphabet="abc")
         self.gathering = GathererLogic(PartitionContext(self.study, 0, KEY))
         self.end = 0
 
@@ -181,7 +182,7 @@ def test_a_cut_at_0_makes_everything_late() -> None:
 
 
 def test_with_a_roster_a_cut_at_0_leaves_everybody_at_the_initial_symbol() -> None:
-    study = small_study(WindowRelease("w", 1), partitions=1)
+    study = build_study(WindowRelease("w", 1), partitions=1, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, KEY, IDS))
     gathering.ingest([Line(0, encode_report("p0", 1, "c"))])
     gathering.add_cut(Cut(Period(1), (0,)))
@@ -263,7 +264,7 @@ def test_a_partition_admits_twice_the_size_and_no_more() -> None:
 
 
 def test_every_kind_of_reject_says_why() -> None:
-    study = small_study(WindowRelease("w", 1), partitions=2)
+    study = build_study(WindowRelease("w", 1), partitions=2, alphabet="abc")
     at_home = [name for name in IDS if home_partition(name, 2) == 0]
     abroad = [name for name in IDS if home_partition(name, 2) == 1]
     gathering = GathererLogic(PartitionContext(study, 0, KEY, at_home[:-1]))

@@ -17,7 +17,8 @@ from streamproc.protocol.reports import ReportBatch, encode_batches, encode_repo
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.releases.tally_state import TallyState
 from streamproc.study import CumulativeRelease, Population, WindowRelease
-from tests.world.stories import Line, small_study
+from tests.studies import build_study
+from tests.world.stories import Line
 
 PEOPLE = 100_000
 NAMES = [f"person-{number}" for number in range(PEOPLE)]
@@ -59,11 +60,10 @@ def everybody_reports(gathering: GathererLogic, period: int, offset: int) -> int
 def test_at_most_64_bytes_a_person_before_and_after_it_is_known_who_takes_part(rule: Literal["first", "last"]) -> None:
     """Three windows, two cumulative releases; everybody reports, and early for the next period too."""
     population = Population(initial="0", size=PEOPLE, duplicates=rule)
-    study = small_study(
+    study = build_study(
         WindowRelease("w", 3),
         CumulativeRelease("c", ("1",)),
         CumulativeRelease("d", ("0",)),
-        alphabet=("0", "1"),
         partitions=1,
         population=population,
     )
@@ -129,7 +129,7 @@ def test_a_checkpoint_with_slots_for_later_periods_is_read_sparsely(rule: Litera
 def test_a_checkpoint_with_reports_for_3000_periods_can_be_read(rule: Literal["first", "last"], cut: int) -> None:
     """All report for all periods before the first is closed. Below the cut of period 1 lie its own reports, or all."""
     population = Population(initial="0", duplicates=rule)
-    study = small_study(WindowRelease("w", 1), alphabet=("0", "1"), partitions=1, horizon=3_000, population=population)
+    study = build_study(WindowRelease("w", 1), partitions=1, horizon=3_000, population=population)
     gathering = GathererLogic(PartitionContext(study, 0, b"k" * 32))
     reports = [(name, period) for period in range(1, 3_001) for name in NAMES[:3]]
     gathering.ingest([Line(offset, encode_report(name, t, "1")) for offset, (name, t) in enumerate(reports)])
@@ -173,7 +173,7 @@ def test_batches_with_a_later_and_a_bad_report_take_the_stated_memory(rule: Lite
 def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) -> GathererLogic:
     """Everybody is in it; period 1 is settled."""
     population = Population(initial="0", size=people, duplicates=rule)
-    study = small_study(WindowRelease("w", 1), alphabet=("0", "1"), partitions=1, horizon=horizon, population=population)
+    study = build_study(WindowRelease("w", 1), partitions=1, horizon=horizon, population=population)
     gathering = GathererLogic(PartitionContext(study, 0, b"k" * 32))
     names = [f"person-{number}" for number in range(people)]
     times, symbols = np.ones(people, dtype=np.uint16), np.zeros(people, dtype=np.uint8)

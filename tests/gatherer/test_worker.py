@@ -24,14 +24,14 @@ from streamproc.protocol.rejects import Reason, Reject
 from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.study import Population, Study, WindowRelease
 from streamproc.study.fingerprint import public_values
+from tests.studies import build_study
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
 from tests.world.model import Model, rejected_reports
-from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
-STUDY = small_study(WindowRelease("w", 1), horizon=3, partitions=1)
+STUDY = build_study(WindowRelease("w", 1), horizon=3, partitions=1, alphabet="abc")
 FILE = "gather-0.state"
 
 
@@ -154,7 +154,7 @@ def test_it_goes_on_where_the_checkpoint_says_and_needs_nothing_before_that() ->
 
 def test_idle_partitions_close_too() -> None:
     async def run() -> None:
-        study = small_study(WindowRelease("w", 1), horizon=2, partitions=4)
+        study = build_study(WindowRelease("w", 1), horizon=2, partitions=4, alphabet="abc")
         world = await begun(study)
         for period in (1, 2):
             await world.close_period(period)
@@ -217,7 +217,7 @@ def test_under_last_a_flood_pauses_the_partition_until_the_next_cut(monkeypatch:
 
     async def run() -> None:
         latest = Population(initial="a", duplicates="last")
-        world = await begun(small_study(WindowRelease("w", 1), partitions=1, population=latest))
+        world = await begun(build_study(WindowRelease("w", 1), partitions=1, population=latest, alphabet="abc"))
         await say(world, ("p", 1, "b"))
         reading = asyncio.create_task(world.gatherer(0).run())
         for wave in range(10):
@@ -254,7 +254,7 @@ def test_many_rejects_are_sent_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> None:
         latest = Population(initial="a", duplicates="last")
-        world = await begun(small_study(WindowRelease("w", 1), partitions=1, population=latest))
+        world = await begun(build_study(WindowRelease("w", 1), partitions=1, population=latest, alphabet="abc"))
         await say(world, *[("p", 1, "a")] * 10)
         reading = asyncio.create_task(world.gatherer(0).run())
         await world.clock.sleep(10)
@@ -299,7 +299,9 @@ class FullDisk(MemoryDisk):
 async def with_rejects() -> StudyWorld:
     """A study with 32 rejects in each of 3 periods: some are made at once, some when a period is settled."""
     world = await begun(
-        small_study(WindowRelease("w", 1), partitions=1, population=Population(initial="a", duplicates="last"))
+        build_study(
+            WindowRelease("w", 1), partitions=1, population=Population(initial="a", duplicates="last"), alphabet="abc"
+        )
     )
     for period in (1, 2, 3):
         await say(world, *[("p", period, "b")] * 11, *[("p", 9, "b")] * 10, *[("s", period, "?")] * 10)

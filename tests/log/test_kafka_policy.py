@@ -21,13 +21,12 @@ from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.broker.jars import kafka_jars
 from tests.stream.programs import call
-from tests.stream.recipes import Recipe
-from tests.world.stories import small_study
+from tests.studies import StudyParameters, build_study
 
 SOURCE = Path(__file__).parents[1] / "broker" / "java" / "RetentionPolicy.java"
 REASON = "retention.ms must be at most 30 days. See the wiki, page 7"
 
-STUDY = small_study()
+STUDY = build_study()
 
 
 class OneAnswer:
@@ -115,7 +114,7 @@ def policed(tmp_path: Path) -> Iterator[KafkaBroker]:
 @pytest.mark.kafka
 def test_init_says_why_a_real_broker_refuses_a_topic(tmp_path: Path, policed: KafkaBroker) -> None:
     study = tmp_path / "study.toml"
-    study.write_text(Recipe("policed").text(policed.url))
+    study.write_text(StudyParameters("policed").text(policed.url))
     ended = call("init", study)
     assert ended.code == 5
     assert REASON in ended.complaint

@@ -8,12 +8,12 @@ import pytest
 
 from streamproc.planning import CounterAlternative, MeasureAlternative, plan_study
 from streamproc.privacy.adjacency import Adjacency
-from tests.planning.studies import N, months, only, quarterly, square_root_counter, study
+from tests.planning.formulas import N, months, only, poverty_study, quarterly, square_root_counter
 
 
 @pytest.mark.parametrize(("adjacency", "ratio"), [(Adjacency.REPLACE_ONE, 0.61), (Adjacency.ZERO_OUT, 0.47)])
 def test_measures_are_compared_at_the_same_budget(adjacency: Adjacency, ratio: float) -> None:
-    release = only(plan_study(study(quarterly(measure="histogram"), adjacency=adjacency), N))
+    release = only(plan_study(poverty_study(quarterly(measure="histogram"), adjacency=adjacency), N))
     contrast, histogram = release.alternatives
 
     assert isinstance(contrast, MeasureAlternative) and isinstance(histogram, MeasureAlternative)
@@ -26,7 +26,7 @@ def test_measures_are_compared_at_the_same_budget(adjacency: Adjacency, ratio: f
 
 
 def test_every_counter_and_allocation_is_compared_at_the_same_budget() -> None:
-    release = only(plan_study(study(months()), N))
+    release = only(plan_study(poverty_study(months()), N))
     ways = [way for way in release.alternatives if isinstance(way, CounterAlternative)]
 
     assert len(ways) == 6
@@ -38,7 +38,7 @@ def test_every_counter_and_allocation_is_compared_at_the_same_budget() -> None:
     variances = [sigmas[b - 1] ** 2 * gains[t - b] for b in range(1, 13) for t in range(b, 13)]
     assert chosen.rms_stderr_people == pytest.approx(math.sqrt(sum(variances) / len(variances)), rel=1e-9)
     for way in ways:
-        other = only(plan_study(study(months(counter=way.counter, allocation=way.allocation)), N))
+        other = only(plan_study(poverty_study(months(counter=way.counter, allocation=way.allocation)), N))
         assert way.worst_stderr_people == pytest.approx(other.noise_people)
         assert way.rms_ratio == pytest.approx(way.rms_stderr_people / chosen.rms_stderr_people)
     tree = next(way for way in ways if (way.counter, way.allocation) == ("tree", "equal-max"))
@@ -46,8 +46,8 @@ def test_every_counter_and_allocation_is_compared_at_the_same_budget() -> None:
 
 
 def test_counters_over_a_long_horizon_are_compared_only_when_asked() -> None:
-    quiet = plan_study(study(months(), horizon=201), N)
-    asked = plan_study(study(months(), horizon=201), N, compare_long=True)
+    quiet = plan_study(poverty_study(months(), horizon=201), N)
+    asked = plan_study(poverty_study(months(), horizon=201), N, compare_long=True)
 
     assert only(quiet).alternatives == ()
     assert [note.code for note in quiet.notes] == ["counters_not_compared"]

@@ -11,7 +11,7 @@ import pytest
 
 from streamproc.planning import plan_study
 from streamproc.privacy.adjacency import Adjacency
-from tests.planning.studies import N, contrast_variance, months, named, only, quarterly, square_root_counter, study
+from tests.planning.formulas import N, contrast_variance, months, named, only, poverty_study, quarterly, square_root_counter
 
 Z = 1.959963984540054
 
@@ -20,7 +20,7 @@ Z = 1.959963984540054
 @pytest.mark.parametrize(("q", "k"), [(2, 3), (4, 2)])
 def test_a_bin_has_the_error_of_the_closed_form_with_rounding_included(q: int, k: int, adjacency: Adjacency) -> None:
     alphabet = tuple("ABCD"[:q])
-    release = only(plan_study(study(quarterly(k=k), alphabet=alphabet, adjacency=adjacency), N))
+    release = only(plan_study(poverty_study(quarterly(k=k), alphabet=alphabet, adjacency=adjacency), N))
     variance = contrast_variance(q, k, 12, adjacency, 0.005) * (1 - q**-k)
     rounding = (1 - q**-4) / 6 * (1 - q**-k) / (1 - 1 / q)
 
@@ -47,7 +47,7 @@ def test_a_bin_has_the_error_of_the_closed_form_with_rounding_included(q: int, k
 def test_the_papers_questions_have_the_error_their_bins_give_them(
     name: str, holds: Callable[[tuple[int, ...]], bool], measure: str
 ) -> None:
-    release = only(plan_study(study(quarterly(measure=measure)), N))
+    release = only(plan_study(poverty_study(quarterly(measure=measure)), N))
     bins = sum(1 for window in product((0, 1), repeat=3) if holds(window))
     if measure == "contrast":
         noise = contrast_variance(2, 3, 12, Adjacency.REPLACE_ONE, 0.005) * (bins - bins**2 / 8)
@@ -60,7 +60,7 @@ def test_the_papers_questions_have_the_error_their_bins_give_them(
 
 
 def test_questions_start_at_the_first_period_at_which_they_can_be_asked() -> None:
-    release = only(plan_study(study(quarterly()), N))
+    release = only(plan_study(poverty_study(quarterly()), N))
 
     assert [error.period for error in named(release, "last:1").errors] == list(range(1, 13))
     assert [error.period for error in named(release, "bin").errors] == list(range(3, 13))
@@ -74,17 +74,17 @@ def test_questions_start_at_the_first_period_at_which_they_can_be_asked() -> Non
     ],
 )
 def test_a_small_k_asks_no_question_twice(k: int, names: list[str]) -> None:
-    assert [query.name for query in only(plan_study(study(quarterly(k=k)), N)).queries] == names
+    assert [query.name for query in only(plan_study(poverty_study(quarterly(k=k)), N)).queries] == names
 
 
 def test_a_larger_alphabet_is_asked_about_a_bin_and_a_symbol() -> None:
-    release = only(plan_study(study(quarterly(k=2), alphabet=("A", "B", "C")), N))
+    release = only(plan_study(poverty_study(quarterly(k=2), alphabet=("A", "B", "C")), N))
 
     assert [query.name for query in release.queries] == ["bin", "last:B"]
 
 
 def test_a_cumulative_count_has_the_error_of_its_counter_at_every_period() -> None:
-    release = only(plan_study(study(months()), N))
+    release = only(plan_study(poverty_study(months()), N))
     _, answers = square_root_counter(12)
     gains = (answers**2).sum(axis=1)
     sigmas = release.contract.mechanism.sigmas  # type: ignore[union-attr]
@@ -100,7 +100,7 @@ def test_a_cumulative_count_has_the_error_of_its_counter_at_every_period() -> No
 
 
 def test_a_horizon_of_one_period_can_be_planned() -> None:
-    plan = plan_study(study(quarterly(k=1, share=Fraction(1, 2)), months(share=Fraction(1, 2)), horizon=1), 100)
+    plan = plan_study(poverty_study(quarterly(k=1, share=Fraction(1, 2)), months(share=Fraction(1, 2)), horizon=1), 100)
 
     assert [query.name for query in plan.releases[1].queries] == ["atleast:1"]
     assert plan.total.rho == pytest.approx(0.005)

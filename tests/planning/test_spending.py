@@ -10,12 +10,12 @@ import pytest
 
 from streamproc.planning import plan_study
 from streamproc.privacy.adjacency import Adjacency
-from tests.planning.studies import Matrix, N, contrast_variance, months, only, quarterly, square_root_counter, study
+from tests.planning.formulas import Matrix, N, contrast_variance, months, only, poverty_study, quarterly, square_root_counter
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_running_total_is_the_closed_form_and_ends_at_the_budget(adjacency: Adjacency) -> None:
-    plan = plan_study(study(quarterly(measure="histogram"), adjacency=adjacency), N)
+    plan = plan_study(poverty_study(quarterly(measure="histogram"), adjacency=adjacency), N)
 
     assert [spent.rho for spent in plan.spending] == pytest.approx([max(t - 2, 0) * 0.0005 for t in range(1, 13)], rel=1e-12)
     assert plan.total.rho <= 0.005
@@ -24,7 +24,7 @@ def test_the_running_total_is_the_closed_form_and_ends_at_the_budget(adjacency: 
 
 
 def test_releases_share_the_budget_and_their_costs_add_up() -> None:
-    plan = plan_study(study(quarterly(share=Fraction(1, 4)), months(share=Fraction(1, 2))), N)
+    plan = plan_study(poverty_study(quarterly(share=Fraction(1, 4)), months(share=Fraction(1, 2))), N)
     window, cumulative = plan.releases
 
     assert (window.contract.rho, cumulative.contract.rho) == (0.00125, 0.0025)
@@ -38,20 +38,20 @@ def test_releases_share_the_budget_and_their_costs_add_up() -> None:
 def test_a_zero_out_study_says_what_its_noise_costs_under_replace_one(q: int, k: int, horizon: int) -> None:
     alphabet = tuple("ABCD"[:q])
     release = quarterly(k=k)
-    zero_out = plan_study(study(release, horizon=horizon, alphabet=alphabet, adjacency=Adjacency.ZERO_OUT), N)
+    zero_out = plan_study(poverty_study(release, horizon=horizon, alphabet=alphabet, adjacency=Adjacency.ZERO_OUT), N)
     times = contrast_variance(q, k, horizon, Adjacency.REPLACE_ONE, 1) / contrast_variance(
         q, k, horizon, Adjacency.ZERO_OUT, 1
     )
 
     assert zero_out.other_adjacency is Adjacency.REPLACE_ONE
     assert zero_out.other.rho == pytest.approx(0.005 * times, rel=1e-12)
-    replace_one = plan_study(study(release, horizon=horizon, alphabet=alphabet), N)
+    replace_one = plan_study(poverty_study(release, horizon=horizon, alphabet=alphabet), N)
     assert replace_one.other.rho == pytest.approx(0.005 / times, rel=1e-12)
 
 
 def test_the_other_adjacency_of_a_cumulative_release_is_the_worst_pair_of_all_histories() -> None:
     horizon = 4
-    plan = plan_study(study(months(), horizon=horizon, adjacency=Adjacency.ZERO_OUT), N)
+    plan = plan_study(poverty_study(months(), horizon=horizon, adjacency=Adjacency.ZERO_OUT), N)
     matrix, _ = square_root_counter(horizon)
     sigmas = only(plan).contract.mechanism.sigmas  # type: ignore[union-attr]
 
@@ -73,7 +73,7 @@ def test_the_other_adjacency_of_a_cumulative_release_is_the_worst_pair_of_all_hi
 
 @pytest.mark.parametrize(("horizon", "periods"), [(64, list(range(1, 65))), (100, [1, 25, 50, 75, 100]), (201, [201])])
 def test_a_slow_odometer_is_read_less_often_over_longer_horizons(horizon: int, periods: list[int]) -> None:
-    plan = plan_study(study(months(counter="tree"), horizon=horizon), N)
+    plan = plan_study(poverty_study(months(counter="tree"), horizon=horizon), N)
 
     assert [spent.period for spent in only(plan).spending] == periods
     assert [spent.period for spent in plan.spending] == periods
@@ -84,7 +84,7 @@ def test_a_slow_odometer_is_read_less_often_over_longer_horizons(horizon: int, p
 
 def test_the_study_total_is_known_where_every_release_knows_its_own() -> None:
     releases = (quarterly(share=Fraction(1, 2)), months(counter="tree", share=Fraction(1, 2)))
-    plan = plan_study(study(*releases, horizon=100), N)
+    plan = plan_study(poverty_study(*releases, horizon=100), N)
 
     assert len(plan.releases[0].spending) == 100
     assert [spent.period for spent in plan.spending] == [1, 25, 50, 75, 100]

@@ -26,7 +26,7 @@ from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
-from tests.world.stories import small_study
+from tests.studies import build_study
 
 N = 60
 LOST = bytes([5] * 32)
@@ -86,7 +86,7 @@ def audit(public: Published, name: str | None = None) -> VerifiedLedger:
 
 
 def study_of(*releases: Release, rho: float = 0.5) -> Study:
-    return small_study(*releases, horizon=6, alphabet=("0", "1"), rho=rho)
+    return build_study(*releases, horizon=6, rho=rho)
 
 
 WINDOW = WindowRelease("w", k=2)

@@ -20,7 +20,8 @@ from streamproc.releases.contract import (
     stated_contracts,
 )
 from streamproc.study import CumulativeRelease, Privacy, Study, WindowRelease
-from tests.releases.studies import studies, study_of, window_contract
+from tests.releases.random_studies import studies, window_contract
+from tests.studies import build_study
 
 
 @given(studies(), st.integers(1, 10**6), st.booleans())
@@ -36,7 +37,9 @@ def test_a_contract_written_as_json_and_read_again_says_the_same(study: Study, n
 
 
 def test_releases_keep_their_order_and_share_the_budget() -> None:
-    study = study_of(CumulativeRelease("z", ("1",)), WindowRelease("a", 2), CumulativeRelease("m", ("0",)), rho=0.3)
+    study = build_study(
+        CumulativeRelease("z", ("1",)), WindowRelease("a", 2), CumulativeRelease("m", ("0",)), rho=0.3, horizon=6
+    )
     made = stated_contracts(study, 100, insecure=False)
     assert list(made) == ["z", "a", "m"]
     assert [type(contract) for contract in made.values()] == [CumulativeContract, WindowContract, CumulativeContract]
@@ -45,9 +48,9 @@ def test_releases_keep_their_order_and_share_the_budget() -> None:
 
 
 def test_the_number_of_synthetic_people_is_public_where_it_is_known() -> None:
-    contrast = window_contract(study_of(WindowRelease("w", 3)), 500)
-    histogram = window_contract(study_of(WindowRelease("w", 3, measure="histogram")), 500)
-    [cumulative] = stated_contracts(study_of(CumulativeRelease("c", ("1",))), 500, insecure=True).values()
+    contrast = window_contract(build_study(WindowRelease("w", 3), horizon=6), 500)
+    histogram = window_contract(build_study(WindowRelease("w", 3, measure="histogram"), horizon=6), 500)
+    [cumulative] = stated_contracts(build_study(CumulativeRelease("c", ("1",)), horizon=6), 500, insecure=True).values()
     assert contrast.n_star == contrast.expected_rows == 500 + 8 * contrast.n_pad
     assert histogram.n_star is None
     assert histogram.expected_rows == 500 + 8 * histogram.n_pad
@@ -55,7 +58,7 @@ def test_the_number_of_synthetic_people_is_public_where_it_is_known() -> None:
 
 
 def test_a_cumulative_release_has_columns_of_zeros_and_ones_whatever_the_alphabet() -> None:
-    study = study_of(CumulativeRelease("c", ("low", "none")), alphabet=["none", "low", "high"])
+    study = build_study(CumulativeRelease("c", ("low", "none")), alphabet=["none", "low", "high"], horizon=6)
     [contract] = stated_contracts(study, 5, insecure=True).values()
     assert isinstance(contract, CumulativeContract)
     assert contract.alphabet == ("0", "1")
@@ -69,12 +72,12 @@ def test_a_cumulative_release_has_columns_of_zeros_and_ones_whatever_the_alphabe
 )
 def test_a_release_with_too_many_synthetic_people_is_refused_in_one_line(k: int, n: int, rho: float) -> None:
     with pytest.raises(StudyError, match=r"release\.w\.k: got .* synthetic people, allowed: at most .*budget") as caught:
-        window_contract(study_of(WindowRelease("w", k), horizon=16, rho=rho), n)
+        window_contract(build_study(WindowRelease("w", k), horizon=16, rho=rho), n)
     assert "\n" not in str(caught.value)
 
 
 def test_the_largest_release_that_fits_is_allowed() -> None:
-    study = study_of(WindowRelease("w", 1), horizon=1)
+    study = build_study(WindowRelease("w", 1), horizon=1)
     spare = 2**31 - 1 - window_contract(study, 1).n_pad * 2
     assert window_contract(study, spare).n_star == 2**31 - 1
     with pytest.raises(StudyError):
@@ -83,10 +86,10 @@ def test_the_largest_release_that_fits_is_allowed() -> None:
 
 def test_a_budget_whose_noise_would_not_fit_64_bits_is_refused() -> None:
     with pytest.raises(StudyError, match=r"privacy\.rho: got 1e-13, allowed: .* at least rho 1e-12"):
-        stated_contracts(study_of(WindowRelease("w", 1), rho=1e-13), 5, insecure=True)
-    small = replace(study_of(WindowRelease("w", 1)), privacy=Privacy(epsilon=1e-8, delta=1e-30))
+        stated_contracts(build_study(WindowRelease("w", 1), rho=1e-13, horizon=6), 5, insecure=True)
+    small = replace(build_study(WindowRelease("w", 1), horizon=6), privacy=Privacy(epsilon=1e-8, delta=1e-30))
     with pytest.raises(StudyError, match=r"privacy\.epsilon: got 1e-08, allowed: .* at least rho 1e-12"):
         stated_contracts(small, 5, insecure=True)
-    shared = study_of(CumulativeRelease("a", ("1",)), CumulativeRelease("b", ("1",)), rho=1.5e-12)
+    shared = build_study(CumulativeRelease("a", ("1",)), CumulativeRelease("b", ("1",)), rho=1.5e-12, horizon=6)
     with pytest.raises(StudyError, match=r"release\.a\.share: got a budget of rho 7\.5e-13, allowed: at least rho 1e-12"):
         stated_contracts(shared, 5, insecure=True)

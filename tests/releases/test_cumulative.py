@@ -19,7 +19,8 @@ from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study
 from tests.releases.chances import assert_covariance
-from tests.releases.studies import COUNTERS, Filled, sticky_panel, study_of, true_at_least
+from tests.releases.random_studies import COUNTERS, Filled, sticky_panel, true_at_least
+from tests.studies import build_study
 
 
 def study_with(
@@ -30,7 +31,7 @@ def study_with(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> Study:
     release = CumulativeRelease("c", ("1",), counter=counter, allocation=allocation)
-    return study_of(release, horizon=horizon, rho=rho, adjacency=adjacency)
+    return build_study(release, horizon=horizon, rho=rho, adjacency=adjacency)
 
 
 def contract_of(study: Study, n: int) -> CumulativeContract:

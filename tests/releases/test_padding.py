@@ -15,7 +15,8 @@ from streamproc.releases.window import WindowState, step_window
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import WindowRelease
 from tests.releases.chances import assert_share_at_most
-from tests.releases.studies import study_of, window_contract
+from tests.releases.random_studies import window_contract
+from tests.studies import build_study
 
 
 @pytest.mark.parametrize("measure", ["contrast", "histogram"])
@@ -44,7 +45,7 @@ def test_no_bin_is_ever_clamped_but_in_a_share_beta_of_runs(
     """The worst panel: everyone in one bin, the others empty. False alarm at most 1e-6 at a random seed, which is fixed."""
     beta, runs = 0.05, 300
     release = WindowRelease("w", k, measure=measure, beta=beta)
-    contract = window_contract(study_of(release, alphabet="abc"[:q], horizon=horizon, rho=rho), n=10)
+    contract = window_contract(build_study(release, alphabet="abc"[:q], horizon=horizon, rho=rho), n=10)
     tally = np.zeros(q**k, dtype=np.int64)
     tally[0] = contract.n
     draw = SeededEntropy(21).draw("w", Period(1))

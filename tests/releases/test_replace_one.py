@@ -12,10 +12,10 @@ from streamproc.privacy.types import Period
 from streamproc.privacy.window import WindowMechanism
 from streamproc.releases.contract import mechanism_of, release_budgets
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
-from tests.planning.studies import months, quarterly, study
+from tests.planning.formulas import months, poverty_study, quarterly
 
 HALF = Fraction(1, 2)
-ZERO_OUT = study(quarterly(share=HALF), months(share=HALF), horizon=8, adjacency=Adjacency.ZERO_OUT)
+ZERO_OUT = poverty_study(quarterly(share=HALF), months(share=HALF), horizon=8, adjacency=Adjacency.ZERO_OUT)
 
 
 def costs() -> ReplaceOneCosts:
@@ -25,7 +25,7 @@ def costs() -> ReplaceOneCosts:
 
 
 def test_a_replace_one_study_needs_no_second_figure() -> None:
-    assert replace_one_costs(study(quarterly())) is None
+    assert replace_one_costs(poverty_study(quarterly())) is None
 
 
 def noise(mechanism: WindowMechanism | CumulativeMechanism) -> float:
@@ -37,7 +37,7 @@ def test_every_prefix_costs_what_a_study_with_this_noise_costs_under_replace_one
     total = costs().of_study(8)
     for release in ZERO_OUT.releases:
         ours = mechanism_of(ZERO_OUT, release, release_budgets(ZERO_OUT)[release.name])
-        theirs = mechanism_of(study(release, horizon=8), release, costs().of_release(release.name, 8))
+        theirs = mechanism_of(poverty_study(release, horizon=8), release, costs().of_release(release.name, 8))
         assert noise(theirs) == pytest.approx(noise(ours), rel=1e-12)
         for period in range(1, 9):
             found = costs().of_release(release.name, period)
@@ -53,7 +53,7 @@ def test_a_period_drawn_once_more_costs_more_from_that_period_on() -> None:
 
 
 def test_every_prefix_of_a_long_tree_counter_is_not_asked_for() -> None:
-    long = study(months(counter="tree"), horizon=65, adjacency=Adjacency.ZERO_OUT)
+    long = poverty_study(months(counter="tree"), horizon=65, adjacency=Adjacency.ZERO_OUT)
     found = replace_one_costs(long)
     assert found is not None
     assert not found.every_period_is_quick

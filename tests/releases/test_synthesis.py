@@ -26,7 +26,8 @@ from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.releases.studies import contracts_of, histories_of, studies, study_of, true_at_least, true_bins
+from tests.releases.random_studies import contracts_of, histories_of, studies, true_at_least, true_bins
+from tests.studies import build_study
 
 
 def digest(column: Column) -> str:
@@ -146,7 +147,7 @@ class Watched:
         return SeededEntropy(7).salt(period)
 
 
-TWO = study_of(WindowRelease("w", 1), CumulativeRelease("c", ("1",)), horizon=2)
+TWO = build_study(WindowRelease("w", 1), CumulativeRelease("c", ("1",)), horizon=2)
 FILLED = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.uint8)
 
 
@@ -219,7 +220,7 @@ def test_a_step_leaves_the_synthesis_before_as_it_was() -> None:
 
 
 def test_the_number_of_synthetic_people_is_known_from_the_first_column_on() -> None:
-    study = study_of(WindowRelease("w", 2, measure="histogram"), CumulativeRelease("c", ("1",)), horizon=2)
+    study = build_study(WindowRelease("w", 2, measure="histogram"), CumulativeRelease("c", ("1",)), horizon=2)
     synthesis = Synthesis.start(stated_contracts(study, 3, insecure=True))
     first, second = tallies_of(study, FILLED)
     assert (synthesis.rows("w"), synthesis.rows("c")) == (None, None)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from streamproc.privacy.types import IntArray
 from streamproc.releases.tally_state import TallyState
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from tests.releases.studies import Filled, histories_of, studies, study_of, true_at_least, true_bins
+from tests.releases.random_studies import Filled, histories_of, studies, true_at_least, true_bins
+from tests.studies import build_study
 
 
 def folded(study: Study, filled: Filled) -> list[dict[str, IntArray]]:
@@ -53,7 +54,7 @@ def test_tallies_of_parts_add_up_to_those_of_all(study: Study, data: st.DataObje
 @pytest.mark.parametrize(("q", "k"), [(2, 8), (2, 16), (4, 8), (16, 2), (64, 2), (40, 3)])
 def test_windows_at_the_edge_of_their_type_are_counted_right(q: int, k: int) -> None:
     """Where the number of windows just fits 8 or 16 bits."""
-    study = study_of(WindowRelease("w", k), WindowRelease("n", 1), alphabet=[f"s{a}" for a in range(q)], horizon=k + 1)
+    study = build_study(WindowRelease("w", k), WindowRelease("n", 1), alphabet=[f"s{a}" for a in range(q)], horizon=k + 1)
     filled = np.full((2, k + 1), q - 1, dtype=np.uint8)
     filled[1, -1] = 0
     *_, before, last = folded(study, filled)
@@ -63,7 +64,7 @@ def test_windows_at_the_edge_of_their_type_are_counted_right(q: int, k: int) -> 
 
 
 def test_folding_leaves_the_cohort_before_as_it_was() -> None:
-    study = study_of(WindowRelease("w", 2), CumulativeRelease("c", ("1",)))
+    study = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), horizon=6)
     cohort = TallyState.of(study, 2)
     first, _ = cohort.fold(np.array([1, 0], dtype=np.uint8))
     _, tally = first.fold(np.array([1, 1], dtype=np.uint8))
@@ -74,6 +75,6 @@ def test_folding_leaves_the_cohort_before_as_it_was() -> None:
 
 
 def test_a_symbol_too_few_is_refused() -> None:
-    cohort = TallyState.of(study_of(WindowRelease("w", 2)), 3)
+    cohort = TallyState.of(build_study(WindowRelease("w", 2), horizon=6), 3)
     with pytest.raises(ValueError, match="2 symbols for 3 people"):
         cohort.fold(np.zeros(2, dtype=np.uint8))

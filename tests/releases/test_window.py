@@ -20,13 +20,14 @@ from streamproc.study import Study, WindowRelease
 from streamproc.testing import SilentEntropy
 from tests.releases.chances import FALSE_ALARM, assert_covariance
 from tests.releases.promises import promised_covariance, promised_variance
-from tests.releases.studies import MEASURES, study_of, window_contract
+from tests.releases.random_studies import MEASURES, window_contract
+from tests.studies import build_study
 
 
 def study_with(q: int, k: int, horizon: int, measure: Measure, adjacency: Adjacency, rho: float) -> Study:
     """One window release, padded so much that no run clamps anything."""
     release = WindowRelease("w", k, measure=measure, beta=1e-9)
-    return study_of(release, alphabet="abcdef"[:q], horizon=horizon, adjacency=adjacency, rho=rho)
+    return build_study(release, alphabet="abcdef"[:q], horizon=horizon, adjacency=adjacency, rho=rho)
 
 
 def exact_tallies(study: Study, people: int) -> list[IntArray]:

@@ -16,11 +16,12 @@ from streamproc.releases.synthesis import Synthesis
 from streamproc.replay import replay_study, tallies_of
 from streamproc.replay.people import MISSING, People
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, Study, WindowRelease
+from streamproc.study import CumulativeRelease, Missing, Population, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.releases.studies import contracts_of, histories_of, sticky_panel, studies, study_of
+from tests.releases.random_studies import contracts_of, histories_of, sticky_panel, studies
+from tests.studies import build_study
 
-STUDY = study_of(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), horizon=4)
+STUDY = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), horizon=4)
 PEOPLE = sticky_panel(30, 4, seed=61)
 
 
@@ -64,7 +65,7 @@ def test_a_seed_repeats_a_study_and_another_does_not() -> None:
 
 @given(st.data(), st.sampled_from([None, "0", "1"]))
 def test_what_one_person_reports_changes_what_is_filled_in_for_nobody_else(data: st.DataObject, fill: str | None) -> None:
-    study = study_of(WindowRelease("w", 2), horizon=5, fill=fill)
+    study = build_study(WindowRelease("w", 2), horizon=5, population=Population(initial="0", missing=Missing(fill)))
     row = st.lists(st.integers(MISSING, 1), min_size=5, max_size=5)
     rows = data.draw(st.lists(row, min_size=2, max_size=8))
     person = data.draw(st.integers(0, len(rows) - 1))

@@ -32,8 +32,8 @@ from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing.simulated import Faults, SimulatedLog
 from streamproc.testing.simulated.parts import SimulatedReader
 from tests.service.test_gather import deployment_in
+from tests.studies import build_study
 from tests.synthesizer.runs import HISTORIES, STUDY, begun, fed, two_periods
-from tests.world.stories import small_study
 from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
@@ -389,7 +389,10 @@ def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_stu
 ) -> None:
     kept = in_virtual_time(_kept_after_two_periods())
     synthesis = Synthesis.resumed(Period(2), kept.contracts, kept.states, (Period(1),))
-    other = small_study(CumulativeRelease("c", event=("1",), counter=counter), horizon=horizon, alphabet=("0", "1"))
+    other = build_study(
+        CumulativeRelease("c", event=("1",), counter=counter),
+        horizon=horizon,
+    )
     study = replace(other, privacy=replace(other.privacy, adjacency=adjacency))
     with caplog.at_level(logging.INFO, logger="streamproc"):
         ProcessMonitor(replace(deployment_in(tmp_path, SystemClock()), study=study)).released(Period(period), synthesis, {})

@@ -39,9 +39,10 @@ from streamproc.status_page.responses import Body
 from streamproc.status_page.views import answers
 from streamproc.study import Schedule
 from tests.status_page.serving import Asking, copy_public, served
-from tests.status_page.studies import PageRecipe, ShownStudy
+from tests.status_page.shown_study import ShownStudy
 from tests.status_page.test_silent_clients import MB, silent_clients
 from tests.stream.programs import Programs
+from tests.studies import StudyParameters
 
 DOCUMENTS = [
     "/api/v1/status",
@@ -124,7 +125,7 @@ async def test_the_ledger_says_what_the_file_that_is_pulled_says(half_way: Shown
 
 def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp_path: Path) -> None:
     with Programs(tmp_path) as programs:
-        shown = ShownStudy(tmp_path / "study", programs, PageRecipe("moved"), broker="kafka://127.0.0.1:9")
+        shown = ShownStudy(tmp_path / "study", programs, StudyParameters("moved"), broker="kafka://127.0.0.1:9")
         shown.serve("--broker", f"embedded:{tmp_path / 'log'}")
         with urllib.request.urlopen(f"{shown.url}/api/v1/status", timeout=60) as answer:
             assert json.load(answer)["broker"] == "embedded"

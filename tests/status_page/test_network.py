@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Route
 
 from tests.status_page.browser import Chromium, Visit
-from tests.status_page.studies import ShownStudy
+from tests.status_page.shown_study import ShownStudy
 
 pytestmark = pytest.mark.browser
 

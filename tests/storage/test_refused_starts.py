@@ -39,7 +39,7 @@ def waiting(shared_place: NewPlace) -> Place:
 @pytest.fixture
 def place(waiting: Place, tmp_path: Path) -> Place:
     """A copy of it, to be spoilt."""
-    copy = Place(tmp_path / "copy", waiting.url, waiting.recipe, waiting.programs)
+    copy = Place(tmp_path / "copy", waiting.url, waiting.parameters, waiting.programs)
     shutil.copytree(waiting.folder, copy.folder)
     return copy
 
@@ -56,7 +56,7 @@ def check_refused(place: Place, role: str, why: str) -> None:
     ended = place.start(role).end()
     assert (ended.code, ended.out) == (3, ""), ended.complaint
     connected, *steps, line = ended.complaint.splitlines()
-    assert f"study={place.recipe.name} connected " in connected
+    assert f"study={place.parameters.name} connected " in connected
     assert [step for step in steps if " partition " not in step] == []
     assert line.startswith("streamproc: state ")
     assert why in line
@@ -131,9 +131,7 @@ def test_what_is_not_spoilt_goes_on(place: Place, role: str) -> None:
     check_goes_on(place, role)
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root may give files away; simulated in tests/storage/test_state_folder.py"
-)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away; simulated in test_state_folder.py")
 @pytest.mark.parametrize("role", FILES)
 @pytest.mark.parametrize("whose", ["folder", "file"])
 def test_a_folder_or_file_of_somebody_else_is_refused(place: Place, role: str, whose: str) -> None:

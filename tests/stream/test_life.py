@@ -173,7 +173,7 @@ def test_a_role_started_before_init_ends_with_2_and_creates_no_topic(new_place: 
     for role in ("gather", "synthesize"):
         ended = place.start(role, "--stay").end()
         assert ended.code == 2, ended.complaint
-        assert f"study {place.recipe.name}: there is no topic " in ended.complaint.splitlines()[-1]
+        assert f"study {place.parameters.name}: there is no topic " in ended.complaint.splitlines()[-1]
         assert "`streamproc init`" in ended.complaint.splitlines()[-1]
     assert place.all_topics() == set()
     assert not place.state.exists()

@@ -78,7 +78,7 @@ def test_a_closed_period_is_held_until_its_release_time_over_a_restart(new_place
 
     place.do("close", "--period", 2)
     past = datetime(2026, 1, 1, tzinfo=UTC)
-    place.write_study(replace(place.recipe, schedule=scheduled(past, "1h") + 'release_after = "30m"\n'))
+    place.write_study(replace(place.parameters, schedule=scheduled(past, "1h") + 'release_after = "30m"\n'))
     done = place.start("run", "--until-done").done()
     assert done.complaint.count("the release time has passed, publishing late") == 2
     stamps = [[record.timestamp for record in place.records(topic)] for topic in public]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamproc.synthesizer.checkpoint import read_checkpoint
+from tests.studies import build_study
 from tests.world.disk import MemoryDisk
 from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk
-from tests.world.stories import small_study
 from tests.world.study_world import FreshEntropy, StudyWorld, at_random
 
-STUDY = small_study(alphabet=("0", "1"), rho=50.0)
+STUDY = build_study(rho=50.0)
 HISTORIES = at_random(STUDY, people=20)
 
 

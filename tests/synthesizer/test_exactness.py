@@ -18,21 +18,20 @@ from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
+from tests.studies import build_study
 from tests.world.model import Model
-from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
-BINARY = small_study(
+BINARY = build_study(
     WindowRelease("w", 2),
     WindowRelease("paper", 3, measure="histogram"),
     CumulativeRelease("c", ("1",)),
     CumulativeRelease("t", ("1",), counter="tree", allocation="cubic"),
-    alphabet=("0", "1"),
     horizon=4,
     rho=5.0,
 )
-FOUR_LEVELS = small_study(
+FOUR_LEVELS = build_study(
     WindowRelease("w", 2),
     CumulativeRelease("c", ("C", "D"), counter="honaker"),
     alphabet=("A", "B", "C", "D"),

@@ -18,10 +18,11 @@ from streamproc.releases.contract import MAX_ROWS, make_contracts, stated_contra
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
+from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 from streamproc.synthesizer.checkpoint import Checkpoint, write_checkpoint
 from streamproc.synthesizer.outbox import build_pending_release
 from streamproc.synthesizer.state_size import FIXED_MEMORY_BYTES, max_state_size, max_step_memory
+from tests.studies import build_study
 from tests.synthesizer.runs import begun, fed
 from tests.world.disk import MemoryDisk
 from tests.world.study_world import FreshEntropy
@@ -38,15 +39,7 @@ HORIZON = 6
 
 
 def study_of(release: Release, rho: float) -> Study:
-    return Study(
-        name="study",
-        alphabet=("a", "b"),
-        horizon=HORIZON,
-        population=Population(initial="a"),
-        privacy=Privacy(rho=rho),
-        releases=(release,),
-        broker=Broker("embedded:x", 1),
-    )
+    return build_study(release, alphabet="ab", horizon=HORIZON, rho=rho, partitions=1)
 
 
 def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:

@@ -1,16 +1,18 @@
-"""Studies to plan, and the formulas of DESIGN section 3 by arithmetic that shares no code with the plan's."""
+"""A study to plan, and the formulas of DESIGN section 3 by arithmetic that shares no code with the plan's."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
+from streamproc.study import CumulativeRelease, WindowRelease
+from tests.studies import build_study
 
 N = 23_374
 """People."""
@@ -18,23 +20,7 @@ N = 23_374
 Matrix = npt.NDArray[np.float64]
 
 
-def study(
-    *releases: Release,
-    horizon: int = 12,
-    alphabet: tuple[str, ...] = ("0", "1"),
-    adjacency: Adjacency = Adjacency.REPLACE_ONE,
-    rho: float = 0.005,
-    roster: str | None = "people.txt",
-) -> Study:
-    return Study(
-        name="poverty",
-        alphabet=alphabet,
-        horizon=horizon,
-        population=Population(initial=alphabet[0], roster=roster),
-        privacy=Privacy(rho=rho, adjacency=adjacency),
-        releases=releases,
-        broker=Broker("embedded:poverty"),
-    )
+poverty_study = partial(build_study, name="poverty", horizon=12, rho=0.005, roster="people.txt")
 
 
 def quarterly(**changes: object) -> WindowRelease:

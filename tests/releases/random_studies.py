@@ -6,7 +6,7 @@ What is true is found by plain Python over the histories, with none of the code 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -20,34 +20,14 @@ from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
 from streamproc.releases.contract import Contract, WindowContract, stated_contracts
 from streamproc.replay.people import People
-from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
-from streamproc.study.releases import share_the_rest
+from streamproc.study import CumulativeRelease, Missing, Population, Release, Study, WindowRelease
+from tests.studies import build_study
 
 Filled = npt.NDArray[np.uint8]
 
 MEASURES: list[Measure] = ["contrast", "histogram"]
 COUNTERS: list[CounterName] = ["sqrt", "tree", "honaker"]
 ALLOCATIONS: list[Allocation] = ["equal-max", "cubic"]
-
-
-def study_of(
-    *releases: Release,
-    alphabet: Sequence[str] = ("0", "1"),
-    horizon: int = 6,
-    rho: float = 1.0,
-    adjacency: Adjacency = Adjacency.REPLACE_ONE,
-    fill: str | None = None,
-) -> Study:
-    """A study whose releases share the budget equally."""
-    return Study(
-        name="study",
-        alphabet=tuple(alphabet),
-        horizon=horizon,
-        population=Population(initial=alphabet[0], missing=Missing(fill)),
-        privacy=Privacy(rho=rho, adjacency=adjacency),
-        releases=share_the_rest(releases, range(len(releases))),
-        broker=Broker("embedded:study"),
-    )
 
 
 def window_contract(study: Study, n: int) -> WindowContract:
@@ -72,13 +52,13 @@ def studies(draw: st.DrawFn) -> Study:
             counter = draw(st.sampled_from(COUNTERS))
             allocation = draw(st.sampled_from(ALLOCATIONS))
             releases.append(CumulativeRelease(f"r{place}", tuple(draw(events)), counter=counter, allocation=allocation))
-    return study_of(
+    return build_study(
         *releases,
         alphabet=alphabet,
         horizon=horizon,
         rho=10 ** draw(st.floats(-4, 3)),
         adjacency=draw(st.sampled_from(Adjacency)),
-        fill=draw(st.none() | st.sampled_from(alphabet)),
+        population=Population(initial=alphabet[0], missing=Missing(draw(st.none() | st.sampled_from(alphabet)))),
     )
 
 

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tests.stream.places import Place, Symbols
 from tests.stream.programs import Program, Programs
-from tests.stream.recipes import Recipe
-
-
-@dataclass(frozen=True)
-class PageRecipe(Recipe):
-    """A study file whose padding and names can be chosen too."""
-
-    releases: tuple[str, str] = ("recent", "ever")
-    beta: float = 0.05
-
-    def text(self, url: str) -> str:
-        window, count = self.releases
-        found = (
-            super().text(url).replace('name = "recent"', f'name = "{window}"').replace('name = "ever"', f'name = "{count}"')
-        )
-        return found.replace(f"k = {self.k}\n", f"k = {self.k}\nbeta = {self.beta}\n")
+from tests.studies import StudyParameters
 
 
 class ShownStudy:
     """A study, and the process that serves its page."""
 
-    def __init__(self, folder: Path, programs: Programs, recipe: PageRecipe, broker: str = "embedded:log") -> None:
+    def __init__(self, folder: Path, programs: Programs, parameters: StudyParameters, broker: str = "embedded:log") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.place = Place(folder, broker, recipe, programs)
+        self.place = Place(folder, broker, parameters, programs)
         self.place.write_study()
         self._program: Program | None = None
         self._address = "127.0.0.1:0"

@@ -14,32 +14,19 @@ from streamproc.cli.formatting import format_epsilon, format_rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.registration import NOT_CHECKED
 from tests.cli.conftest import Command
+from tests.studies import cumulative_table, study_toml, window_table
 
 T, K, PEOPLE = 4, 2, 60
 
-STUDY = """
-[study]
-name = "work"
-alphabet = ["in", "out,ill", "away"]
-horizon = 4
-
-[population]
-size = 60
-
-[privacy]
-rho = 0.5
-
-[[release]]
-name = "pairs"
-kind = "window"
-k = 2
-share = 0.75
-
-[[release]]
-name = "out"
-kind = "cumulative"
-event = ["out,ill"]
-"""
+STUDY = study_toml(
+    window_table("pairs", 2, share=0.75),
+    cumulative_table("out", event=["out,ill"]),
+    name="work",
+    alphabet=["in", "out,ill", "away"],
+    horizon=4,
+    population={"size": 60},
+    rho=0.5,
+)
 ALPHABET = ("in", "out,ill", "away")
 
 

@@ -8,25 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.studies import study_toml, window_table
 
-STUDY = """
-[study]
-name = "work"
-alphabet = ["a", "b"]
-horizon = 3
-
-[population]
-roster = "people.txt"
-initial = "b"
-
-[privacy]
-rho = 1000
-
-[[release]]
-name = "now"
-kind = "window"
-k = 1
-"""
+STUDY = study_toml(
+    window_table("now", 1), name="work", alphabet="ab", population={"roster": "people.txt", "initial": "b"}, rho=1000
+)
 
 
 @pytest.fixture

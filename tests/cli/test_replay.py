@@ -211,7 +211,7 @@ def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Pat
     assert not list(tmp_path.glob(".*"))
 
 
-def test_who_replaces_a_replay_with_real_noise_by_another_is_told_what_showing_both_costs(
+def test_replacing_a_replay_with_real_noise_states_the_cost_of_showing_both(
     streamproc: Command, study: Path, panel: Path, tmp_path: Path
 ) -> None:
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"

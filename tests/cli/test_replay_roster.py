@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_whoever_is_on_the_roster_but_not_in_the_panel_never_reported(folder: Path, streamproc: Command) -> None:
+def test_people_on_the_roster_but_not_in_the_panel_never_reported(folder: Path, streamproc: Command) -> None:
     (folder / "panel.csv").write_text("individual,1,2,3\ncleo,a,a,a\nann,,a,\n")
 
     ended = streamproc("replay", folder / "study.toml", folder / "panel.csv", "--out", folder / "out")

@@ -54,7 +54,7 @@ def test_a_broker_that_comes_back_in_time_costs_nothing(questions: int) -> None:
     assert sorted(columns) == sorted(ALL)
 
 
-def test_a_broker_that_stays_away_is_told_after_the_time_allowed() -> None:
+def test_a_broker_that_stays_away_is_an_error_after_the_time_allowed() -> None:
     with pytest.raises(LogUnavailable, match="nobody is there"):
         in_virtual_time(followed(Away(4, seconds=100), patience=10))
 
@@ -72,7 +72,7 @@ async def waited_for(world: StudyWorld, release: str | None = None) -> list[Mapp
     return said
 
 
-def test_who_waits_is_told_once_for_what() -> None:
+def test_a_wait_is_reported_once_with_the_awaited_periods() -> None:
     """The first two columns of `w`, a window of two, come with period 2."""
 
     async def story() -> None:

@@ -158,7 +158,7 @@ def test_parquet_damaged_within_is_refused_in_one_line(tmp_path: Path, study: St
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_without_pyarrow_one_is_told_what_to_install(tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     path = parquet(tmp_path / "p.parquet", [pa.array(["zoe", "yan"])] * 4)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(PanelFileError, match=r"pip install streamproc\[frames\]"):

@@ -118,7 +118,7 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
-def test_reports_of_the_first_and_the_last_id_of_a_partition_without_a_roster_take_the_stated_memory(
+def test_reports_of_the_first_and_last_id_without_a_roster_take_the_stated_memory(
     rule: Literal["first", "last"],
 ) -> None:
     """The first id claims the periods 1 to 365, 250,000 people join, and the last id claims the periods 1 to 365."""

@@ -73,7 +73,7 @@ def test_those_who_stay_close_ranks_whether_they_were_seen_since_the_restart_or_
     assert people.hashes.tobytes() == admitted("b", "d").hashes.tobytes()
 
 
-def test_rows_of_many_are_those_of_each_whoever_came_left_or_returned() -> None:
+def test_rows_of_many_are_those_of_each_after_any_arrivals_and_removals() -> None:
     people = admitted("a", "b")
     ids = ByteStrings.of([b"b", b"c", b"a"])
     assert people.rows(ids).tolist() == [1, -1, 0]

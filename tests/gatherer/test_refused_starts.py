@@ -114,7 +114,7 @@ def test_what_would_give_other_tallies_is_refused_and_changes_nothing(spoil: Cal
     in_virtual_time(run())
 
 
-def test_a_topic_that_is_created_anew_under_a_reader_is_refused() -> None:
+def test_a_topic_recreated_under_a_reader_is_refused() -> None:
     async def run() -> None:
         world = await checkpointed()
         reading = asyncio.create_task(world.gatherer(0).run())

@@ -76,13 +76,13 @@ class Refusing(Faults):
 
 
 @pytest.mark.parametrize("role", [None, *Role])
-async def test_whoever_creates_topics_learns_of_a_policy(role: Role | None) -> None:
+async def test_every_command_that_creates_topics_shows_the_policy(role: Role | None) -> None:
     log = SimulatedLog(SimulatedBroker(), Refusing(PolicyViolated("t", "Topics need a label.")))
     with pytest.raises(PolicyViolated, match="Topics need a label"):
         await set_up_topics(log, STUDY, role)
 
 
-async def test_a_steward_who_may_not_create_topics_is_not_told_to_run_what_was_run() -> None:
+async def test_a_refused_topic_creation_does_not_advise_the_same_command() -> None:
     log = SimulatedLog(SimulatedBroker(), Refusing(NotAllowed("creating topic t: the broker does not allow it: DENIED")))
     with pytest.raises(NotAllowed) as raised:
         await set_up_topics(log, STUDY, Role.STEWARD)

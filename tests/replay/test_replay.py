@@ -25,7 +25,7 @@ STUDY = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), horiz
 PEOPLE = sticky_panel(30, 4, seed=61)
 
 
-def test_every_period_is_told_as_it_happens() -> None:
+def test_every_period_is_passed_to_the_callback_in_turn() -> None:
     told: list[tuple[Period, float, list[str]]] = []
 
     def on_period(period: Period, synthesis: Synthesis, steps: Mapping[str, Step]) -> None:

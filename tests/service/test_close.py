@@ -82,7 +82,7 @@ def test_a_period_is_closed_once_and_in_its_turn() -> None:
 
 
 @pytest.mark.parametrize("partition", range(STUDY.broker.partitions))
-def test_who_closes_a_later_period_is_told_whether_anything_came_to_any_partition_since(partition: int) -> None:
+def test_closing_a_later_period_says_whether_any_partition_has_new_reports(partition: int) -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
         await report(world, period=1)
         await report(world, period=2)  # sent ahead: it belongs to period 2, but came before
@@ -215,7 +215,7 @@ class TalliesDenied(Faults):
             raise NotAllowed("not for a steward")
 
 
-def test_a_steward_without_the_right_to_read_tallies_is_told_no_partition() -> None:
+def test_a_steward_without_the_right_to_read_tallies_sees_no_partition() -> None:
     async def story(world: StudyWorld, steward: Steward) -> None:
         async def meanwhile() -> None:
             synthesizing = asyncio.create_task(world.synthesizer().run())
@@ -259,7 +259,7 @@ def test_tallies_that_are_lost_do_not_end_a_wait_for_a_release() -> None:
     in_a_study(story)
 
 
-def test_who_may_not_read_tallies_is_told_the_release_time() -> None:
+def test_a_steward_without_the_right_to_read_tallies_sees_the_release_time() -> None:
     stage = Stage(Awaited.RELEASE, Period(3), until=datetime(2026, 4, 2, 12, tzinfo=UTC))
 
     assert str(stage) == (

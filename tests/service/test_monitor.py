@@ -109,7 +109,7 @@ def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp
     in_virtual_time(story())
 
 
-def test_how_long_a_gatherer_needs_is_not_told_to_everybody(tmp_path: Path) -> None:
+def test_how_long_a_gatherer_needs_is_not_public(tmp_path: Path) -> None:
     health = ProcessMonitor(deployment_in(tmp_path, SystemClock()))
 
     def ready() -> tuple[bool, bool]:

@@ -219,7 +219,7 @@ async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> Non
         "/api/v1/releases/reports.csv",
     ],
 )
-async def test_a_wrong_question_is_told_so_in_one_line(half_way: ShownStudy, path: str) -> None:
+async def test_a_wrong_question_is_refused_in_one_line(half_way: ShownStudy, path: str) -> None:
     async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
         await asking.status_when(three_columns)
         code, _, body = await asking.get(path)
@@ -330,7 +330,7 @@ async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
 
 
 @pytest.mark.parametrize("step", ["add_column", "spent"])
-async def test_an_audit_ends_with_the_period_it_is_at_when_the_page_is_told_to_stop(
+async def test_a_stopped_page_ends_its_audit_with_the_current_period(
     half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     began, may_go_on, audited = threading.Event(), threading.Event(), list[int]()

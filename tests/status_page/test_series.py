@@ -46,9 +46,9 @@ ASKED: dict[str, dict[str, Query]] = {
 def panels() -> dict[str, Panel]:
     symbols = np.random.default_rng(1).integers(0, 3, size=(500, 6)).astype(np.int8)
     histories = People(tuple(f"p{row}" for row in range(500)), symbols)
-    agreed = streamproc.stated_contracts(study, 500, insecure=True)
-    tallies = streamproc.tallies_of(study, histories.filled(study))
-    return dict(streamproc.replay_study(study, agreed, tallies, SeededEntropy(2)).panels)
+    agreed = streamproc.stated_contracts(STUDY, 500, insecure=True)
+    tallies = streamproc.tallies_of(STUDY, histories.filled(STUDY))
+    return dict(streamproc.replay_study(STUDY, agreed, tallies, SeededEntropy(2)).panels)
 
 
 def history_of(panel: Panel, through: int) -> History:

@@ -10,7 +10,7 @@ import pytest
 from streamproc.storage.filesystem import FileLock, is_held
 
 
-def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_on_a_removed_file_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a purge does, which ends between opening the file and locking it."""
     path, flock = tmp_path / "synthesizer.lock", fcntl.flock
     removed: list[Path] = []
@@ -30,7 +30,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_anew(tmp_path: Pat
     assert not is_held(path)
 
 
-def test_a_lock_on_a_file_that_was_replaced_meanwhile_is_left_to_whoever_holds_the_new_one(
+def test_a_lock_on_a_replaced_file_is_left_to_the_holder_of_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, flock = tmp_path / "synthesizer.lock", fcntl.flock

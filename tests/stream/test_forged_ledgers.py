@@ -98,7 +98,7 @@ def test_the_same_values_in_another_log_verify(honest: Place, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_forged_ledger_is_found_by_whoever_reads_it(honest: Place, tmp_path: Path, what: str) -> None:
+def test_a_forged_ledger_is_found_by_every_reader(honest: Place, tmp_path: Path, what: str) -> None:
     forgery = FORGERIES[what]
     place = copy_of(honest, tmp_path / "copy", forgery.change(published(honest)))
 

@@ -50,7 +50,7 @@ def test_a_command_gives_up_on_a_broker_that_is_away(new_place: NewPlace, comman
     assert "127.0.0.1:1" in ended.complaint
 
 
-def test_a_role_that_waits_for_its_broker_says_so_and_ends_when_told(new_place: NewPlace) -> None:
+def test_a_role_that_waits_for_its_broker_says_so_and_ends_on_a_signal(new_place: NewPlace) -> None:
     place = new_place("embedded")
     roles = [place.start(role, "--broker", NOBODY, "--log-json") for role in ("run", "gather", "synthesize")]
     for role in roles:

@@ -105,7 +105,7 @@ def test_a_damaged_state_is_moved_away_and_restored_as_the_refusals_say(new_plac
     gatherer.done()
 
 
-def test_a_lost_checkpoint_is_counted_anew(new_place: NewPlace, perform: Perform) -> None:
+def test_a_lost_checkpoint_is_counted_again(new_place: NewPlace, perform: Perform) -> None:
     place = new_place("embedded")
     panel, gatherer, synthesizer = started(place)
     gatherer.kill()

@@ -38,7 +38,7 @@ def test_periods_close_by_themselves_and_never_early(new_place: NewPlace) -> Non
     assert all(cut >= end for cut, end in zip(cut_times(place), ends, strict=True))
 
 
-def test_missed_periods_are_closed_only_when_told(new_place: NewPlace) -> None:
+def test_missed_periods_are_closed_only_with_catch_up(new_place: NewPlace) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=2)
     place = new_place("embedded", schedule=scheduled(long_ago, "1h"))
     place.do("send", place.write_panel(random_symbols("01", 200, 4, seed=15)))

@@ -133,7 +133,7 @@ def test_tampering_is_found_out(honest: Place, tmp_path: Path, what: str) -> Non
 
 
 @pytest.mark.parametrize("command", [["watch"], ["pull", "--out", "pulled"]], ids=["watch", "pull"])
-def test_a_changed_column_is_found_by_whoever_reads_it(
+def test_a_changed_column_is_found_by_every_reader(
     honest: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     place = Place(tmp_path / "copy", honest.url, honest.parameters, honest.programs)

@@ -190,7 +190,7 @@ def test_ten_tenths_are_exactly_a_budget() -> None:
         parse_study(f'{text}[[release]]\nname = "r10"\n{tenth}')
 
 
-def test_a_release_for_which_nothing_is_left_is_told_so() -> None:
+def test_a_release_for_which_nothing_is_left_is_refused() -> None:
     with pytest.raises(StudyError, match=r"release\.rest\.share: got nothing, .* leave nothing of the budget"):
         parse_study(f'{GOOD_STUDY}share = 1.0\n[[release]]\nname = "rest"\nkind = "window"\nk = 1\n')
 

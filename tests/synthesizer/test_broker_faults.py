@@ -159,7 +159,7 @@ def test_the_watermark_never_goes_back_though_the_topic_is_read_again(monkeypatc
     in_virtual_time(run())
 
 
-def test_nothing_is_told_of_a_period_before_it_is_published() -> None:
+def test_nothing_is_shown_of_a_period_before_it_is_published() -> None:
     async def run() -> None:
         world = await begun()
         told: list[tuple[str, int, int]] = []

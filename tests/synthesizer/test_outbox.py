@@ -79,7 +79,7 @@ def test_a_contract_goes_once_before_the_first_column() -> None:
         assert [column.period for column in columns if isinstance(column, ColumnChunk)] == [1, 2, 3]
 
 
-def test_before_its_first_window_is_full_a_release_says_that_nothing_came_out_and_nothing_was_spent() -> None:
+def test_a_release_whose_first_window_is_not_full_shows_no_output_and_no_spending() -> None:
     first = record_of(drafts()[0]).releases["w"]
     assert (first.columns, first.n_star, first.rho, first.rho_spent) == ((), None, 0.0, 0.0)
 

@@ -166,7 +166,7 @@ def test_who_dies_around_the_release_time_publishes_once_and_never_before(moment
     in_virtual_time(run())
 
 
-def test_a_clock_that_is_set_forward_is_noticed_within_half_a_minute_and_backward_is_waited_for() -> None:
+def test_clock_set_forward_is_noticed_in_half_a_minute_and_set_back_is_waited_for() -> None:
     async def run() -> None:
         world = await begun()
         running = asyncio.create_task(fed(world, world.synthesizer().run()))

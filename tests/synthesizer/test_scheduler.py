@@ -161,7 +161,7 @@ def test_one_missed_cut_is_made_up_for() -> None:
     in_virtual_time(run())
 
 
-def test_a_clock_that_is_put_back_closes_nothing_and_one_that_is_put_forward_is_noticed_within_a_minute() -> None:
+def test_clock_set_back_closes_nothing_and_clock_set_forward_is_noticed_within_a_minute() -> None:
     async def run() -> None:
         world = await scheduled()
         running = asyncio.create_task(scheduler(world).run())

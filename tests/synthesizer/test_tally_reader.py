@@ -186,7 +186,7 @@ def test_tallies_of_another_number_of_people_than_the_study_has_are_refused() ->
     in_virtual_time(run())
 
 
-def test_a_tallies_topic_created_anew_under_the_synthesizer_is_refused() -> None:
+def test_a_recreated_tallies_topic_is_refused() -> None:
     async def run() -> None:
         world = await begun()
         running = asyncio.create_task(world.synthesizer().run())

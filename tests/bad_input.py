@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 
+from tests.studies import study_toml, window_table
+
 GOOD_STUDY = """
 [study]
 name = "poverty"
@@ -183,23 +185,7 @@ BAD_STUDIES: list[tuple[str, str, str]] = [
     ),
 ]
 
-PANEL_STUDY = """
-[study]
-name = "small"
-alphabet = ["0", "1"]
-horizon = 3
-
-[population]
-size = 2
-
-[privacy]
-rho = 1
-
-[[release]]
-name = "pairs"
-kind = "window"
-k = 2
-"""
+PANEL_STUDY = study_toml(window_table("pairs", 2), name="small", population={"size": 2})
 
 SECRETS = ("zoe-secret", "yan-secret", "quux")
 """Ids and cells of the panels below: none may be in a message."""

@@ -12,28 +12,16 @@ import pytest
 
 from streamproc.cli import main as app
 from tests.bad_input import PANEL_STUDY
+from tests.studies import cumulative_table, study_toml, window_table
 
-PLANNED = """
-[study]
-name = "poverty"
-alphabet = ["0", "1"]
-horizon = 12
-
-[population]
-size = 23374
-
-[privacy]
-rho = 0.005
-
-[[release]]
-name = "quarterly"
-kind = "window"
-k = 3
-
-[[release]]
-name = "months-poor"
-kind = "cumulative"
-"""
+PLANNED = study_toml(
+    window_table("quarterly", 3),
+    cumulative_table("months-poor"),
+    name="poverty",
+    horizon=12,
+    population={"size": 23374},
+    rho=0.005,
+)
 
 
 @dataclass(frozen=True)

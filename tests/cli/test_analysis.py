@@ -39,7 +39,7 @@ def analysed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamproc: Comman
     return names
 
 
-def test_pulled_files_become_panels_in_each_way_the_page_shows_and_only_parquet_has_measurements(
+def test_pulled_files_become_panels_as_shown_and_only_parquet_has_measurements(
     analysed: dict[str, Any],
 ) -> None:
     panels: list[Panel] = [analysed[name] for name in ("quarterly", "from_csv", "from_pandas")]

@@ -167,7 +167,7 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
     raise AssertionError(f"{wanted!r} did not come after:\n{seen}")
 
 
-def test_a_few_people_are_served_from_a_new_folder_until_told_to_stop(tmp_path: Path) -> None:
+def test_a_few_people_are_served_from_a_new_folder_until_a_signal(tmp_path: Path) -> None:
     with started(tmp_path, "--people", "200", "--serve") as process:
         seen = read_until(process, "until Ctrl-C")
         (where,) = set(re.findall(r"http://127\.0\.0\.1:\d+/metrics", seen))
@@ -181,7 +181,7 @@ def test_a_few_people_are_served_from_a_new_folder_until_told_to_stop(tmp_path: 
     assert str(folder / "study.toml") in seen
 
 
-def test_told_to_stop_half_way_it_ends_cleanly_and_says_where_it_was(tmp_path: Path, streamproc: Command) -> None:
+def test_a_signal_half_way_ends_it_cleanly_and_it_says_where_it_was(tmp_path: Path, streamproc: Command) -> None:
     with started(tmp_path, "--people", "3000", "--out", str(tmp_path / "demo")) as process:
         read_until(process, r"^    1 .*%$")
         process.send_signal(signal.SIGINT)

@@ -41,7 +41,7 @@ def test_what_is_none_of_our_errors_is_shown_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "gather", "synthesize", "restore", "purge"])
-def test_the_help_says_where_the_state_is_unless_told_otherwise(tmp_path: Path, streamproc: Command, command: str) -> None:
+def test_the_help_says_where_the_state_is_by_default(tmp_path: Path, streamproc: Command, command: str) -> None:
     study = tmp_path / "any.toml"
     study.write_text(PANEL_STUDY)
 

@@ -260,7 +260,7 @@ main()
 @pytest.mark.parametrize("module", ["click", "streamproc.service.deployment"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("command", ["run", "gather", "synthesize", "watch", "demo", "page", "verify"])
-def test_a_command_that_is_told_to_stop_while_it_is_imported_ends_as_it_would_later(
+def test_a_signal_during_imports_ends_a_command_as_it_would_later(
     study: Path, command: str, number: signal.Signals, module: str
 ) -> None:
     program = f"MODULE, NUMBER = {module!r}, {number.value}\n{TOLD_WHILE_IMPORTING}"

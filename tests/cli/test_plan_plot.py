@@ -32,7 +32,7 @@ def test_a_plot_that_cannot_be_written_is_refused_before_anything_is_computed(
     assert plan("--plot", path) == (2, "", f"streamproc: --plot: {path} cannot be written: {why}\n")
 
 
-def test_a_machine_without_matplotlib_is_told_how_to_get_it(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_says_how_to_get_it(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
     code, out, complaint = plan("--plot", "plan.png")

@@ -16,24 +16,7 @@ from streamproc.storage.clock import SystemClock
 from streamproc.storage.site_registry import SiteRegistry
 from tests.cli.conftest import Command
 from tests.stream.programs import Programs
-
-STUDY = """
-[study]
-name = "work"
-alphabet = ["0", "1"]
-horizon = 3
-
-[privacy]
-rho = 0.25
-
-[[release]]
-name = "pairs"
-kind = "window"
-k = 2
-
-[broker]
-url = "embedded:log"
-"""
+from tests.studies import study_toml, window_table
 
 
 @pytest.fixture
@@ -49,8 +32,8 @@ def study(tmp_path: Path) -> Path:
     return write_study(tmp_path / "study.toml")
 
 
-def write_study(path: Path, name: str = "work", rho: str = "0.25") -> Path:
-    path.write_text(STUDY.replace('"work"', f'"{name}"').replace("0.25", rho))
+def write_study(path: Path, name: str = "work", rho: float = 0.25) -> Path:
+    path.write_text(study_toml(window_table("pairs", 2), name=name, rho=rho, broker={"url": "embedded:log"}))
     return path
 
 
@@ -116,7 +99,7 @@ def test_the_same_people_in_another_study_are_refused(
     streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path
 ) -> None:
     streamproc("replay", study, panel, "--out", tmp_path / "one")
-    other, overlapping = write_study(tmp_path / "other.toml", "home", "0.5"), write_panel(tmp_path / "some.csv", 39, 80)
+    other, overlapping = write_study(tmp_path / "other.toml", "home", 0.5), write_panel(tmp_path / "some.csv", 39, 80)
     refused = streamproc("replay", other, overlapping, "--out", tmp_path / "two")
     assert (refused.code, "rho 0.75" in refused.complaint, "replay of work" in refused.complaint) == (3, True, True)
     strangers = write_panel(tmp_path / "strangers.csv", 40, 80)

@@ -14,32 +14,19 @@ from streamproc.cli.formatting import format_epsilon, format_rounded_up
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.registration import NOT_CHECKED
 from tests.cli.conftest import Command
+from tests.studies import cumulative_table, study_toml, window_table
 
 T, K, PEOPLE = 4, 2, 60
 
-STUDY = """
-[study]
-name = "work"
-alphabet = ["in", "out,ill", "away"]
-horizon = 4
-
-[population]
-size = 60
-
-[privacy]
-rho = 0.5
-
-[[release]]
-name = "pairs"
-kind = "window"
-k = 2
-share = 0.75
-
-[[release]]
-name = "out"
-kind = "cumulative"
-event = ["out,ill"]
-"""
+STUDY = study_toml(
+    window_table("pairs", 2, share=0.75),
+    cumulative_table("out", event=["out,ill"]),
+    name="work",
+    alphabet=["in", "out,ill", "away"],
+    horizon=4,
+    population={"size": 60},
+    rho=0.5,
+)
 ALPHABET = ("in", "out,ill", "away")
 
 
@@ -224,7 +211,7 @@ def test_results_replace_those_of_an_earlier_run(streamproc: Command, study: Pat
     assert not list(tmp_path.glob(".*"))
 
 
-def test_who_replaces_a_replay_with_real_noise_by_another_is_told_what_showing_both_costs(
+def test_replacing_a_replay_with_real_noise_states_the_cost_of_showing_both(
     streamproc: Command, study: Path, panel: Path, tmp_path: Path
 ) -> None:
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"

@@ -8,25 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.studies import study_toml, window_table
 
-STUDY = """
-[study]
-name = "work"
-alphabet = ["a", "b"]
-horizon = 3
-
-[population]
-roster = "people.txt"
-initial = "b"
-
-[privacy]
-rho = 1000
-
-[[release]]
-name = "now"
-kind = "window"
-k = 1
-"""
+STUDY = study_toml(
+    window_table("now", 1), name="work", alphabet="ab", population={"roster": "people.txt", "initial": "b"}, rho=1000
+)
 
 
 @pytest.fixture
@@ -36,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_whoever_is_on_the_roster_but_not_in_the_panel_never_reported(folder: Path, streamproc: Command) -> None:
+def test_people_on_the_roster_but_not_in_the_panel_never_reported(folder: Path, streamproc: Command) -> None:
     (folder / "panel.csv").write_text("individual,1,2,3\ncleo,a,a,a\nann,,a,\n")
 
     ended = streamproc("replay", folder / "study.toml", folder / "panel.csv", "--out", folder / "out")

@@ -60,9 +60,7 @@ def test_periods_to_come_are_not_closed_with_the_others(
     assert streamproc("close", study, "--period", last + 1).out == f"period {last + 1} closed\n"
 
 
-def test_what_is_sent_and_closed_is_said_of_each_period_also_of_an_empty_one_that_was_asked_for(
-    tmp_path: Path, streamproc: Command
-) -> None:
+def test_every_period_that_is_sent_or_closed_is_shown_even_if_empty(tmp_path: Path, streamproc: Command) -> None:
     study, panel = written(tmp_path, "ann,0,,1,", "bob,1,,1,")
     sent, closed = "sent {} reports of period {} ({} missing)\n", "period {} closed\n"
 
@@ -75,7 +73,7 @@ def test_what_is_sent_and_closed_is_said_of_each_period_also_of_an_empty_one_tha
     assert (ended.code, ended.out) == (0, sent.format(0, 4, 2) + closed.format(4))
 
 
-def test_who_closes_a_period_to_which_nothing_came_is_told_so(tmp_path: Path, streamproc: Command) -> None:
+def test_closing_a_period_without_reports_says_so(tmp_path: Path, streamproc: Command) -> None:
     """It may have been sent ahead, so this refuses nothing."""
     study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
     remark = "period {}: no report has come since period {} was closed\n"
@@ -114,7 +112,7 @@ def test_topics_that_send_or_close_creates_are_named_once(tmp_path: Path, stream
 LATE = "period {} was closed before: these reports are late and do not count\n"
 
 
-def test_whoever_sends_all_again_sends_all_and_is_told_which_do_not_count(tmp_path: Path, streamproc: Command) -> None:
+def test_sending_all_again_sends_all_and_says_which_do_not_count(tmp_path: Path, streamproc: Command) -> None:
     study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
     sent, closed = "sent 2 reports of period {} (0 missing)\n", "period {} closed\n"
     assert streamproc("send", study, panel, "--through", 1, "--close").code == 0

@@ -15,7 +15,7 @@ from streamproc.log.kafka import log as kafka_log
 from streamproc.log.kafka.admin import AdminConnection
 from streamproc.service.logging_setup import set_up_logs
 from tests.stream.programs import call
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 from tests.world.virtual_time import in_virtual_time
 
 NOBODY = "kafka://127.0.0.1:1"
@@ -55,7 +55,7 @@ def test_it_is_said_once_after_two_seconds_and_not_to_who_is_connected_by_then(
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     path = tmp_path / "study.toml"
-    path.write_text(Recipe("slow").text(NOBODY))
+    path.write_text(StudyParameters("slow").text(NOBODY))
     return path
 
 

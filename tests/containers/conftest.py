@@ -17,19 +17,19 @@ from testcontainers.core.network import Network
 from streamproc.errors import LogUnavailable
 from streamproc.log.connect import connect
 from tests.containers.boxes import PATIENT, Box, Boxes
+from tests.containers.contained_study import ContainedStudy
 from tests.containers.engine import KAFKA, make_images, missing_engine
-from tests.containers.studies import ContainedStudy
 from tests.free_ports import free_ports
 from tests.stream.places import Place
 from tests.stream.programs import PATIENCE, Programs
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 # Its reaper is an image of a registry; here every fixture removes what it made.
 testcontainers_config.ryuk_disabled = True
 testcontainers_config.tc_host_override = "127.0.0.1"
 
 NewStudy = Callable[..., ContainedStudy]
-"""`new_study(recipe's fields...)`: a study with a name of its own."""
+"""`new_study(parameters...)`: a study with a name of its own."""
 
 
 @pytest.fixture(scope="package")
@@ -121,10 +121,10 @@ def shared_study(tmp_path_factory: pytest.TempPathFactory, network: Network, kaf
 
 def study_maker(folder: Path, boxes: Boxes, url: str) -> NewStudy:
     def make(**fields: Any) -> ContainedStudy:
-        recipe = Recipe(f"c-{uuid.uuid4().hex[:8]}", **fields)
-        home = folder / recipe.name
+        parameters = StudyParameters(f"c-{uuid.uuid4().hex[:8]}", **fields)
+        home = folder / parameters.name
         home.mkdir(mode=0o755)
-        place = Place(home, url, recipe, Programs(home))
+        place = Place(home, url, parameters, Programs(home))
         place.write_study()
         return ContainedStudy(place, boxes)
 

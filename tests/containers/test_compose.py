@@ -17,7 +17,7 @@ import pytest
 
 from tests.containers.engine import ROOT, STREAMPROC
 from tests.stream.programs import PATIENCE
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
@@ -85,7 +85,7 @@ def project(request: pytest.FixtureRequest, images: None, tmp_path: Path) -> Ite
     if not request.param:
         pytest.skip(NO_COMPOSE)
     tmp_path.chmod(0o755)
-    (tmp_path / "study.toml").write_text(Recipe("composed", horizon=HORIZON).text("kafka://kafka:9092"))
+    (tmp_path / "study.toml").write_text(StudyParameters("composed", horizon=HORIZON).text("kafka://kafka:9092"))
     project = Project(request.param, tmp_path)
     yield project
     project.do("down", "--volumes")
@@ -123,7 +123,7 @@ def test_a_study_comes_up_is_taken_down_comes_up_again_and_ends_verified(project
     assert sent and int(sent[0]) >= 3
     assert f"{HORIZON} periods, {2 * HORIZON} columns verified" in project.do("run", "--rm", "streamproc", "verify", STUDY)
     status = json.loads(project.do("run", "--rm", "streamproc", "status", STUDY, "--json"))
-    assert status["releases"]["ever"]["n_star"] == Recipe("composed").people
+    assert status["releases"]["ever"]["n_star"] == StudyParameters("composed").people
     # Roles stay when a study is over, so that what they show can still be looked at: by Prometheus, not by everybody.
     project.wait(lambda: targets(project) == EXPECTED_TARGETS)
     assert project.call("port", "synthesizer", "9101").stdout.strip() in ("", ":0")

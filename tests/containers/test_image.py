@@ -14,7 +14,7 @@ from tests.stream.programs import PATIENCE
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 
-def test_a_role_is_nobody_writes_only_its_state_shows_its_health_and_ends_when_told(new_study: NewStudy) -> None:
+def test_a_healthy_role_is_unprivileged_writes_only_its_state_and_stops(new_study: NewStudy) -> None:
     role = new_study().role("run", "--operator", "127.0.0.1:9101")
 
     role.becomes_healthy()

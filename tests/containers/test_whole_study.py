@@ -12,8 +12,8 @@ import pytest
 from tests.broker import kafka_jars
 from tests.containers.boxes import Box
 from tests.containers.conftest import NewStudy
+from tests.containers.contained_study import ContainedStudy
 from tests.containers.engine import KAFKA
-from tests.containers.studies import ContainedStudy
 from tests.stream.places import random_symbols
 from tests.stream.seen import RELEASES, check_seen_once
 
@@ -26,7 +26,7 @@ JAVA = Path(__file__).parent / "java" / "ReadColumns.java"
 @pytest.fixture(scope="module")
 def finished(shared_study: NewStudy) -> ContainedStudy:
     study = shared_study(people=PEOPLE)
-    study.place.write_panel(random_symbols("01", PEOPLE, study.place.recipe.horizon, seed=6, missing=0.1))
+    study.place.write_panel(random_symbols("01", PEOPLE, study.place.parameters.horizon, seed=6, missing=0.1))
     study.do("init")
     roles = [study.role("gather"), study.role("gather"), study.role("synthesize")]
     study.do("send", "/etc/streamproc/study/panel.csv", "--close")

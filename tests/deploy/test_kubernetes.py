@@ -106,7 +106,7 @@ def test_the_namespace_outlives_what_is_applied_to_it(built: list[Manifest]) -> 
     }
 
 
-def test_a_synthesizer_that_refuses_can_be_told_to_catch_up(built: list[Manifest]) -> None:
+def test_a_synthesizer_that_refuses_can_be_started_with_catch_up(built: list[Manifest]) -> None:
     [text] = re.findall(r"--patch='(.*)'", (FOLDER / "README.md").read_text())
     [patch] = json.loads(text)
     synthesizer = of_kind(built, "StatefulSet")["synthesizer"]

@@ -12,8 +12,8 @@ from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.stream.places import Place
 from tests.stream.programs import PATIENCE, Programs
-from tests.stream.recipes import Recipe
 from tests.stream.test_listeners import Listeners, ask, samples
+from tests.studies import StudyParameters
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -33,7 +33,7 @@ def until(addresses: list[str], code: int) -> None:
 
 
 def test_readiness_follows_the_broker_and_liveness_does_not(tmp_path: Path, programs: Programs, broker: KafkaBroker) -> None:
-    place = Place(tmp_path, broker.url, Recipe("probed"), programs)
+    place = Place(tmp_path, broker.url, StudyParameters("probed"), programs)
     place.write_study()
     place.do("init")
     arguments = Listeners.ARGUMENTS[2:]

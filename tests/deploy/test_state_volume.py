@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.stream.programs import PATIENCE, ROOT
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 POD = 10001
 """The user and the group of our pods."""
@@ -58,7 +58,7 @@ def done(*arguments: object, state: Path) -> None:
 
 def test_a_pod_makes_and_keeps_a_state_folder_of_its_own(volume: Path) -> None:
     study, panel, state = volume.parent / "study.toml", volume.parent / "panel.csv", volume / "state"
-    study.write_text(Recipe("volume", horizon=2, partitions=1, people=3).text(f"embedded:{volume / 'log'}"))
+    study.write_text(StudyParameters("volume", horizon=2, partitions=1, people=3).text(f"embedded:{volume / 'log'}"))
     panel.write_text("individual,1,2\na,0,1\nb,1,1\nc,0,0\n")
     done("send", study, panel, "--through", 1, "--close", state=state)
     with as_pod("run", study, state=state) as first:

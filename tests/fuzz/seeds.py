@@ -26,8 +26,8 @@ from streamproc.replay.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
 from tests.fuzz.mutators import framed
-from tests.wire.examples import EXAMPLES
-from tests.world.stories import small_study
+from tests.protocol.examples import EXAMPLES
+from tests.studies import build_study
 from tests.world.study_world import StudyWorld, at_random
 from tests.world.virtual_time import in_virtual_time
 
@@ -54,7 +54,7 @@ def left() -> Left:
 
 
 async def _lived() -> Left:
-    study = small_study(horizon=3, partitions=1)
+    study = build_study(horizon=3, partitions=1, alphabet="abc")
     world = await StudyWorld(study).begin()
     values = [encode_report(f"p{number}", 1, "abc"[number % 3]) for number in range(9)]
     values.append(ReportBatch(["p1", "p2"], np.array([2, 2], np.uint16), np.array([0, 1], np.uint8)).encode())
@@ -179,7 +179,7 @@ def _parquet(table: object) -> bytes:
 @cache
 def replayed() -> tuple[Panel, ...]:
     """The panels of a study, with their measurements."""
-    study = small_study(alphabet="01", horizon=3)
+    study = build_study(horizon=3)
     public = stated_contracts(study, 9, insecure=True)
     return tuple(replay_study(study, public, tallies_of(study, at_random(study, 9)), SeededEntropy(1)).panels.values())
 

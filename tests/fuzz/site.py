@@ -18,7 +18,7 @@ from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
 from streamproc.status_page.sse import KEEPALIVE_S
-from tests.world.stories import small_study
+from tests.studies import build_study
 from tests.world.study_world import StudyWorld, at_random
 from tests.world.virtual_time import VirtualLoop
 
@@ -119,7 +119,7 @@ def public_site(alphabet: tuple[str, ...]) -> Site:
 
 
 async def _public_site(loop: VirtualLoop, alphabet: tuple[str, ...]) -> Site:
-    study = small_study(alphabet=alphabet, partitions=1)
+    study = build_study(alphabet=alphabet, partitions=1)
     world = await StudyWorld(study).begin()
     synthesizer = asyncio.create_task(world.synthesizer().run())
     await world.feed(at_random(study, 9))

@@ -22,8 +22,9 @@ from tests.fuzz.mutators import SEALED, framed
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import tried
 from tests.memory import memory_taken
-from tests.wire.examples import EXAMPLES
-from tests.world.stories import Line, small_study
+from tests.protocol.examples import EXAMPLES
+from tests.studies import build_study
+from tests.world.stories import Line
 
 GIB_HEADERS = {
     "list": b"\xdd\xff\xff\xff\xff",
@@ -102,7 +103,7 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
     """The partition has 250,000 people, of whom the last reports for the periods 3 to 365."""
     names = [f"p{number}" for number in range(250_000)]
     population = Population(initial="a", duplicates=rule)
-    study = small_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population)
+    study = build_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32), names))
     gathering.ingest([Line(0, encode_report(names[-1], 1, "b")), Line(1, encode_report(names[-1], 2, "b"))])
     gathering.add_cut(Cut(Period(1), (1,)))
@@ -117,13 +118,13 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
-def test_reports_of_the_first_and_the_last_id_of_a_partition_without_a_roster_take_the_stated_memory(
+def test_reports_of_the_first_and_last_id_without_a_roster_take_the_stated_memory(
     rule: Literal["first", "last"],
 ) -> None:
     """The first id claims the periods 1 to 365, 250,000 people join, and the last id claims the periods 1 to 365."""
     names = [f"p{number}" for number in range(250_000)]
     population = Population(initial="a", duplicates=rule)
-    study = small_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population)
+    study = build_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
     gathering.ingest([Line(period, encode_report("a", period, "b")) for period in range(1, 366)])
     periods, symbols = np.ones(len(names), dtype=np.uint16), np.zeros(len(names), dtype=np.uint8)

@@ -12,9 +12,9 @@ import pytest
 
 from streamproc.errors import InvalidInput
 from streamproc.files.study_files import read_people
-from tests.world.stories import small_study
+from tests.studies import build_study
 
-STUDY = small_study(alphabet=("0", "1"), rho=1.0)
+STUDY = build_study(rho=1.0)
 
 
 def panel_with_dictionaries() -> bytes:

@@ -13,8 +13,8 @@ from streamproc.protocol.rejects import Reason
 from streamproc.protocol.reports import encode_report
 from streamproc.study.fingerprint import public_values
 from tests.fuzz import mutators, seeds
+from tests.studies import build_study
 from tests.world.model import Model, rejected_reports
-from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
@@ -41,7 +41,7 @@ def hostile(rng: Random) -> list[bytes]:
 
 
 async def gathered(values: list[bytes]) -> StudyWorld:
-    study = small_study(horizon=3, partitions=1)
+    study = build_study(horizon=3, partitions=1, alphabet="abc")
     world = await StudyWorld(study).begin()
     begun = StudyRecord(public_values(study), world.fingerprint, insecure=True).encode()
     await world.log.append(world.topics.ledger, 0, begun)

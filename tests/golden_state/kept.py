@@ -16,14 +16,14 @@ from streamproc.files.study_files import read_study
 from streamproc.log.topic_setup import wanted_settings
 from tests.stream.places import Place
 from tests.stream.programs import Programs
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 HERE = Path(__file__).parent
 SEED = 7
 
-RECIPES = (
-    Recipe("first", alphabet=("a", "b", "c"), event=("b", "c"), partitions=2, people=60),
-    Recipe("last", partitions=2, people=60, duplicates="last", roster="people.txt"),
+STUDIES = (
+    StudyParameters("first", alphabet=("a", "b", "c"), event=("b", "c"), partitions=2, people=60),
+    StudyParameters("last", partitions=2, people=60, duplicates="last", roster="people.txt"),
 )
 
 Records = Mapping[str, Sequence[Sequence[tuple[str | None, str | None]]]]
@@ -40,7 +40,7 @@ def public_topics(place: Place) -> list[str]:
 
 def records(place: Place, topics: Sequence[str]) -> Records:
     """What is committed in these topics."""
-    partitions = {topic: place.recipe.partitions if topic == place.topics.reports else 1 for topic in topics}
+    partitions = {topic: place.parameters.partitions if topic == place.topics.reports else 1 for topic in topics}
     return {
         topic: [[(_hex(each.key), _hex(each.value)) for each in place.records(topic, p)] for p in range(count)]
         for topic, count in partitions.items()
@@ -50,16 +50,16 @@ def records(place: Place, topics: Sequence[str]) -> Records:
 def save(folder: Path, place: Place, topics: Records, released: Records) -> None:
     """Everything but the state folder."""
     shutil.copy(place.file, folder / "study.toml")
-    if place.recipe.roster is not None:
-        shutil.copy(place.folder / place.recipe.roster, folder)
+    if place.parameters.roster is not None:
+        shutil.copy(place.folder / place.parameters.roster, folder)
     for name, content in (("topics", topics), ("released", released)):
         (folder / f"{name}.json").write_text(json.dumps(content, indent=0) + "\n")
 
 
 def set_up(folder: Path, into: Path, programs: Programs) -> Place:
     """The study as it was then, on an embedded log."""
-    recipe = next(recipe for recipe in RECIPES if recipe.name == folder.name)
-    place = Place(into, "embedded:log", recipe, programs)
+    parameters = next(parameters for parameters in STUDIES if parameters.name == folder.name)
+    place = Place(into, "embedded:log", parameters, programs)
     for file in folder.iterdir():
         if file.is_file():
             shutil.copy(file, into)

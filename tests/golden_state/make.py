@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 from streamproc.protocol.state_file import STATE_VERSION, unpack_arrays, unseal
-from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, save
+from tests.golden_state.kept import HERE, SEED, STUDIES, Records, public_topics, records, save
 from tests.stream.mail import Correspondence, post
 from tests.stream.places import Place, individual
 from tests.stream.programs import Program, Programs
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 DRAWN = 2
 """Periods released when the state is kept."""
@@ -23,18 +23,18 @@ def main() -> None:
     golden = HERE / f"v{STATE_VERSION}"
     if golden.exists():
         sys.exit(f"{golden} exists: state files of version {STATE_VERSION} never change; give a new layout a new version")
-    for recipe in RECIPES:
+    for parameters in STUDIES:
         with tempfile.TemporaryDirectory() as folder, Programs(Path(folder)) as programs:
-            make(recipe, Path(folder), golden / recipe.name, programs)
+            make(parameters, Path(folder), golden / parameters.name, programs)
 
 
-def make(recipe: Recipe, work: Path, golden: Path, programs: Programs) -> None:
-    place = Place(work, "embedded:log", recipe, programs)
+def make(parameters: StudyParameters, work: Path, golden: Path, programs: Programs) -> None:
+    place = Place(work, "embedded:log", parameters, programs)
     place.write_study()
-    people = [individual(row) for row in range(recipe.people)]
-    if recipe.roster is not None:
-        (work / recipe.roster).write_text("".join(f"{each}\n" for each in people))
-    mail = Correspondence(people, recipe.alphabet, recipe.horizon, recipe.partitions, seed=SEED)
+    people = [individual(row) for row in range(parameters.people)]
+    if parameters.roster is not None:
+        (work / parameters.roster).write_text("".join(f"{each}\n" for each in people))
+    mail = Correspondence(people, parameters.alphabet, parameters.horizon, parameters.partitions, seed=SEED)
     place.do("init")
     roles = place.start("run", "--seed", SEED)
     for period in range(1, DRAWN + 1):
@@ -46,7 +46,7 @@ def make(recipe: Recipe, work: Path, golden: Path, programs: Programs) -> None:
     shutil.copytree(place.state, golden / "state", ignore=shutil.ignore_patterns("*.lock"))
     then = records(place, sorted(place.all_topics()))
 
-    for period in range(DRAWN + 1, recipe.horizon + 1):
+    for period in range(DRAWN + 1, parameters.horizon + 1):
         post(place, mail.of(period))
         place.do("close", "--period", period)
     to_come = records(place, [place.topics.reports, place.topics.control])
@@ -57,7 +57,7 @@ def make(recipe: Recipe, work: Path, golden: Path, programs: Programs) -> None:
 
 def wait_for_checkpoints(place: Place, roles: Program) -> None:
     """The tally of a period leaves before the checkpoint is written."""
-    while not all(checkpoint_period(place, partition) == DRAWN for partition in range(place.recipe.partitions)):
+    while not all(checkpoint_period(place, partition) == DRAWN for partition in range(place.parameters.partitions)):
         assert roles.runs
         time.sleep(0.1)
 

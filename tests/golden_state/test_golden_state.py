@@ -24,7 +24,7 @@ from streamproc.synthesizer.checkpoint import (
 )
 from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 from tests.forged import rechained
-from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, released, set_up, versions
+from tests.golden_state.kept import HERE, SEED, STUDIES, Records, public_topics, records, released, set_up, versions
 from tests.stream.places import Place
 from tests.stream.programs import Programs
 from tests.world.disk import MemoryDisk
@@ -36,7 +36,7 @@ TODAY = HERE / f"v{STATE_VERSION}"
 
 def test_every_version_has_its_golden_state() -> None:
     assert [version.name for version in versions()] == [f"v{number}" for number in range(1, STATE_VERSION + 1)]
-    assert {folder.name for folder in GOLDEN} == {recipe.name for recipe in RECIPES}
+    assert {folder.name for folder in GOLDEN} == {parameters.name for parameters in STUDIES}
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
@@ -58,10 +58,10 @@ def without_salt(place: Place, found: Records) -> Records:
     return {**found, place.topics.ledger: [[(None, value.hex()) for value in plain]]}
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-def test_what_is_written_today_has_the_layout_of_its_version(recipe: object) -> None:
+@pytest.mark.parametrize("parameters", STUDIES, ids=lambda parameters: parameters.name)
+def test_what_is_written_today_has_the_layout_of_its_version(parameters: object) -> None:
     """A file that is read and written again is the same to the byte; a new layout needs a new version."""
-    folder = TODAY / recipe.name  # type: ignore[attr-defined]
+    folder = TODAY / parameters.name  # type: ignore[attr-defined]
     files = {path.name: path.read_bytes() for path in (folder / "state").iterdir()}
     study = read_study(folder / "study.toml")
     roster = None if study.population.roster is None else read_roster(folder / study.population.roster)

@@ -53,7 +53,7 @@ async def test_several_processes_append_at_once_and_nothing_is_lost_or_torn(log:
     assert len(found) == 3 * (40 + 8)
 
 
-async def test_what_a_killed_process_was_told_is_there(log: EmbeddedLog) -> None:
+async def test_records_acknowledged_to_a_killed_process_are_there(log: EmbeddedLog) -> None:
     topic = await new_topic(log)
     process = start("append", log.folder, topic, "ann", "100000")
     assert process.stdout is not None
@@ -108,7 +108,7 @@ async def test_a_partition_is_only_let_go_of_when_its_owner_has_seen_that_it_mus
     await second.close()
 
 
-async def test_a_full_disk_is_said_and_what_was_told_before_stays(log: EmbeddedLog) -> None:
+async def test_a_full_disk_is_an_error_and_acknowledged_records_stay(log: EmbeddedLog) -> None:
     topic = await new_topic(log)
     process = start("fill", log.folder, topic)
     *told, last = (await asyncio.to_thread(process.communicate))[0].splitlines()

@@ -21,13 +21,12 @@ from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.broker.jars import kafka_jars
 from tests.stream.programs import call
-from tests.stream.recipes import Recipe
-from tests.world.stories import small_study
+from tests.studies import StudyParameters, build_study
 
 SOURCE = Path(__file__).parents[1] / "broker" / "java" / "RetentionPolicy.java"
 REASON = "retention.ms must be at most 30 days. See the wiki, page 7"
 
-STUDY = small_study()
+STUDY = build_study()
 
 
 class OneAnswer:
@@ -77,13 +76,13 @@ class Refusing(Faults):
 
 
 @pytest.mark.parametrize("role", [None, *Role])
-async def test_whoever_creates_topics_learns_of_a_policy(role: Role | None) -> None:
+async def test_every_command_that_creates_topics_shows_the_policy(role: Role | None) -> None:
     log = SimulatedLog(SimulatedBroker(), Refusing(PolicyViolated("t", "Topics need a label.")))
     with pytest.raises(PolicyViolated, match="Topics need a label"):
         await set_up_topics(log, STUDY, role)
 
 
-async def test_a_steward_who_may_not_create_topics_is_not_told_to_run_what_was_run() -> None:
+async def test_a_refused_topic_creation_does_not_advise_the_same_command() -> None:
     log = SimulatedLog(SimulatedBroker(), Refusing(NotAllowed("creating topic t: the broker does not allow it: DENIED")))
     with pytest.raises(NotAllowed) as raised:
         await set_up_topics(log, STUDY, Role.STEWARD)
@@ -115,7 +114,7 @@ def policed(tmp_path: Path) -> Iterator[KafkaBroker]:
 @pytest.mark.kafka
 def test_init_says_why_a_real_broker_refuses_a_topic(tmp_path: Path, policed: KafkaBroker) -> None:
     study = tmp_path / "study.toml"
-    study.write_text(Recipe("policed").text(policed.url))
+    study.write_text(StudyParameters("policed").text(policed.url))
     ended = call("init", study)
     assert ended.code == 5
     assert REASON in ended.complaint

@@ -105,7 +105,7 @@ async def test_a_reader_that_retention_overtakes_keeps_saying_so(world: World, l
 
 
 @pytest.mark.parametrize("length", [1, 9], ids=["shorter", "longer"])
-async def test_a_topic_created_anew_is_never_read_on(world: World, log: Log, length: int) -> None:
+async def test_a_recreated_topic_is_never_read_on(world: World, log: Log, length: int) -> None:
     topic = await new_topic(log)
     await log.append_many(topic, 0, [(None, b"old")] * 3)
     reader = await log.reader(topic, 0, Offset(0))

@@ -18,22 +18,15 @@ from streamproc.releases.contract import WindowContract, contract_to_dict, state
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
+from streamproc.study import CumulativeRelease, Release, WindowRelease
+from tests.studies import build_study
 
 ALPHABETS = [("0", "1"), ("A", "B", "C"), ("in work", "out, of work", 'in "school"', "ällt", "nan")]
 
 
 def released(release: Release, alphabet: tuple[str, ...], horizon: int, periods: int, n: int, seed: int) -> Panel:
     """A panel after `periods` of a study of random histories."""
-    study = Study(
-        "s",
-        alphabet,
-        horizon,
-        Population(size=n, missing=Missing(), initial=alphabet[0]),
-        Privacy(rho=2.0, adjacency=Adjacency.ZERO_OUT),
-        (release,),
-        Broker("embedded:s"),
-    )
+    study = build_study(release, alphabet=alphabet, horizon=horizon, rho=2.0, adjacency=Adjacency.ZERO_OUT)
     made = stated_contracts(study, n, insecure=True)
     symbols = np.random.default_rng(seed).integers(0, len(alphabet), (n, horizon)).astype(np.uint8)
     cohort, synthesis, panel = TallyState.of(study, n), Synthesis.start(made), Panel(made[release.name])

@@ -16,8 +16,8 @@ from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
-from tests.synth.promises import promised_covariance, promised_variance, rounding_covariance
-from tests.synth.studies import ALLOCATIONS, COUNTERS, MEASURES
+from tests.releases.promises import promised_covariance, promised_variance, rounding_covariance
+from tests.releases.random_studies import ALLOCATIONS, COUNTERS, MEASURES
 
 
 def mechanism_of(q: int, k: int, horizon: int, measure: Measure, rho: float) -> WindowMechanism:

@@ -16,7 +16,7 @@ from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.world.stories import small_study
+from tests.studies import build_study
 
 T = 8
 N = 60
@@ -24,7 +24,7 @@ N = 60
 
 def released(release: Release, entropy: Entropy, *, rho: float = 0.05, padded: bool = True) -> tuple[Panel, list[int]]:
     """A panel of random histories, and how many counts its synthesis clamped in each period."""
-    study = small_study(release, horizon=T, alphabet=("0", "1"), rho=rho)
+    study = build_study(release, horizon=T, rho=rho)
     made = make_contracts(study, N, entropy)
     contract = made[release.name]
     if isinstance(contract, WindowContract) and not padded:

@@ -22,21 +22,21 @@ from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.synth.chances import assert_share_at_least, assert_share_is
-from tests.synth.studies import (
+from tests.releases.chances import assert_share_at_least, assert_share_is
+from tests.releases.random_studies import (
     MEASURES,
     Filled,
     contracts_of,
     histories_of,
     sticky_panel,
     studies,
-    study_of,
     true_at_least,
     true_share,
     window_contract,
 )
+from tests.studies import build_study
 
-BOTH = study_of(WindowRelease("w", 3), CumulativeRelease("c", ("1",)), horizon=5, rho=2.0)
+BOTH = build_study(WindowRelease("w", 3), CumulativeRelease("c", ("1",)), horizon=5, rho=2.0)
 PEOPLE = sticky_panel(40, 5, seed=51)
 
 
@@ -100,7 +100,7 @@ def test_intervals_of_window_answers_cover_as_often_as_they_say(measure: Measure
 
     Two-sided binomial tests for each question and period, 200 runs; false alarm 1e-6 in all, the seeds are fixed.
     """
-    study = study_of(WindowRelease("w", 3, measure=measure, beta=1e-4), horizon=6, rho=0.05)
+    study = build_study(WindowRelease("w", 3, measure=measure, beta=1e-4), horizon=6, rho=0.05)
     filled = sticky_panel(200, 6, seed=52)
     asked = [(query, period) for query in PREDICATES for period in (2, 3, 4, 6) if query.width <= period]
     truths = [true_share(study, filled, period, query.width, query.predicate) for query, period in asked]
@@ -129,7 +129,7 @@ FLAT: dict[str, Callable[[int, int], FloatArray]] = {
 
 def cumulative_coverage(filled: Filled, runs: int, asked: list[tuple[int, int]], rho: float) -> tuple[list[int], list[int]]:
     """How often the truth was in the interval of each question `(b, period)`, with the ledger's measurements and without."""
-    study = study_of(CumulativeRelease("c", ("1",)), horizon=filled.shape[1], rho=rho)
+    study = build_study(CumulativeRelease("c", ("1",)), horizon=filled.shape[1], rho=rho)
     truths = [share_at_least(study, filled, b, period) for b, period in asked]
     made, tallies = stated_contracts(study, len(filled), insecure=True), tallies_of(study, filled)
     with_ledger, without = np.zeros(len(asked), dtype=int), np.zeros(len(asked), dtype=int)
@@ -208,7 +208,7 @@ def test_before_a_window_is_full_counts_are_those_of_the_first_columns() -> None
 
 
 def test_a_growing_panel_keeps_its_columns_and_forgets_measurements_it_never_had() -> None:
-    study = study_of(CumulativeRelease("c", ("1",)), horizon=5)
+    study = build_study(CumulativeRelease("c", ("1",)), horizon=5)
     made = stated_contracts(study, len(PEOPLE), insecure=True)
     steps = [steps["c"] for steps in replay_study(study, made, tallies_of(study, PEOPLE), SeededEntropy(6)).steps]
     full, bare = Panel(made["c"]), Panel(made["c"], measurements=None)
@@ -263,7 +263,7 @@ def test_a_level_is_a_chance(level: float) -> None:
     ],
 )
 def test_columns_that_do_not_fit_together_are_refused(columns: list[list[int]], reason: str) -> None:
-    contract: WindowContract = window_contract(study_of(WindowRelease("w", 2)), 5)
+    contract: WindowContract = window_contract(build_study(WindowRelease("w", 2), horizon=6), 5)
     with pytest.raises(ValueError, match=reason):
         Panel(contract, tuple(np.array(column, dtype=np.uint8) for column in columns))
 

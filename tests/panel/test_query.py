@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, LastSymbols, count_of, exactly, in_a_row
 from streamproc.study import WindowRelease
-from tests.synth.studies import study_of, window_contract
+from tests.releases.random_studies import window_contract
+from tests.studies import build_study
 
 ALPHABET = ("a", "b", "c")
-CONTRACT = window_contract(study_of(WindowRelease("w", 3), alphabet=ALPHABET, horizon=6), 10)
+CONTRACT = window_contract(build_study(WindowRelease("w", 3), alphabet=ALPHABET, horizon=6), 10)
 
 
 @given(st.integers(1, 6), st.data())
@@ -43,7 +44,7 @@ def test_a_bin_answers_yes_if_its_symbols_up_to_the_period_do(period: int, data:
 )
 def test_the_questions_of_a_quarter(query: LastSymbols, yes: set[str]) -> None:
     """Among them the paper's four: poor in at least one month, in at least two, in two in a row, in all three."""
-    contract = window_contract(study_of(WindowRelease("w", 3)), 10)
+    contract = window_contract(build_study(WindowRelease("w", 3), horizon=6), 10)
     windows = ["".join(window) for window in product("01", repeat=3)]
     weights = query.weights(contract, 5)
     assert {window for window, weight in zip(windows, weights, strict=True) if weight} == yes

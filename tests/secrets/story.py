@@ -53,7 +53,7 @@ class Story:
     def __init__(self, place: Place) -> None:
         self.place = place
         symbols = planted.histories()
-        self.seen = Seen(planted.exact_counts(symbols, place.recipe.partitions))
+        self.seen = Seen(planted.exact_counts(symbols, place.parameters.partitions))
         self.panel = planted.write_panel(place.folder / "panel.csv", symbols)
         self._thorough = place.url.startswith("embedded:")
         """Whether to tell also what is the same on every broker."""
@@ -130,7 +130,7 @@ class Story:
 
     def _other_refused_starts(self) -> None:
         place = self.place
-        other = replace(place, recipe=replace(place.recipe, horizon=4))
+        other = replace(place, parameters=replace(place.parameters, horizon=4))
         other.write_study()
         self._refused("other study", "gather", "--debug")
         place.write_study()
@@ -163,7 +163,7 @@ class Story:
         self._refused("lost state", "run", "--debug", "--seed", SEED)
         self._start("restore", "restore").done()
         everything = self._start("run", "run", "--debug", "--until-done", "--seed", SEED, *LISTEN)
-        everything.says("tallied", 2 * self.place.recipe.partitions)
+        everything.says("tallied", 2 * self.place.parameters.partitions)
         self._listeners("run", everything)
         return everything
 
@@ -258,7 +258,7 @@ class Story:
 def broken_letters(place: Place, period: int) -> list[Letter]:
     """Reports that do not count, for every reason there is."""
     rows = range(100 * period, 100 * period + 20)
-    partitions = place.recipe.partitions
+    partitions = place.parameters.partitions
     letters = []
     for row in rows:
         name = planted.individual(row)

@@ -17,11 +17,11 @@ from tests.security.principals import PRINCIPALS, Secured, command_lines
 from tests.stream.conftest import new_place, programs
 from tests.stream.places import Place
 from tests.stream.programs import Programs, call
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 __all__ = ["new_place", "programs"]
 
-RECIPE = Recipe("guarded", horizon=HORIZON, k=2, partitions=2, people=PEOPLE)
+PARAMETERS = StudyParameters("guarded", horizon=HORIZON, k=2, partitions=2, people=PEOPLE)
 
 NewStudy = Callable[[], Secured]
 
@@ -74,7 +74,7 @@ def new_study(tmp_path: Path, programs: Programs, guarded_broker: SecureBroker) 
 def begin(home: Path, programs: Programs, broker: SecureBroker) -> Secured:
     """The study of the ACLs, without a topic yet."""
     home.mkdir()
-    place = Place(home, broker.url_of_scram, RECIPE, programs)
+    place = Place(home, broker.url_of_scram, PARAMETERS, programs)
     place.write_study()
     study = Secured(place, broker)
     study.remove_topics()
@@ -83,7 +83,7 @@ def begin(home: Path, programs: Programs, broker: SecureBroker) -> Secured:
 
 def print_acls(folder: Path) -> str:
     file = folder / "study.toml"
-    file.write_text(RECIPE.text("kafka://localhost:9092"))
+    file.write_text(PARAMETERS.text("kafka://localhost:9092"))
     ended = call("init", file, "--print")
     assert ended.code == 0, ended.complaint
     return ended.out

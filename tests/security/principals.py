@@ -138,7 +138,7 @@ class Secured:
             async with connect(self.broker.url, environ={}) as log:
                 await (await log.transactional_producer(self.topics.transactional_id)).fence()
                 for topic in await log.topics():
-                    if topic.startswith(f"{self.place.recipe.name}."):
+                    if topic.startswith(f"{self.place.parameters.name}."):
                         await log.delete_topic(topic)
 
         run(work())

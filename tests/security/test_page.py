@@ -9,7 +9,7 @@ import pytest
 
 from tests.security.principals import PRINCIPALS, rights
 from tests.stream.programs import ROOT, call
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 WORDS = {"Write": "writes", "Read": "reads", "Describe": "sees"}
@@ -18,7 +18,7 @@ SCHEDULE = '[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "month"\n'
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    text = Recipe("poverty").text("kafka://localhost:9092")
+    text = StudyParameters("poverty").text("kafka://localhost:9092")
     path = tmp_path / "poverty.toml"
     path.write_text(text.replace('"recent"', '"quarterly"').replace('"ever"', '"months-poor"'))
     return path

@@ -38,9 +38,7 @@ def check_denied(role: Program, resource: str) -> None:
     assert ": the broker does not allow it" in last
 
 
-def test_who_is_not_known_any_more_is_told_so_though_an_old_connection_lives(
-    new_study: NewStudy, guarded_broker: SecureBroker
-) -> None:
+def test_an_old_password_is_refused_despite_an_old_connection(new_study: NewStudy, guarded_broker: SecureBroker) -> None:
     study = new_study()
     study.do(STEWARD, "init")
     topic = study.topics.rejects

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.secure import SecureBroker
-from tests.security.conftest import RECIPE, NewStudy
+from tests.security.conftest import PARAMETERS, NewStudy
 from tests.security.life import HORIZON, PEOPLE, live
 from tests.security.principals import (
     ANALYST,
@@ -61,7 +61,7 @@ def test_a_synthesizer_with_a_schedule_closes_periods_with_the_printed_rights(
     new_study: NewStudy, guarded_broker: SecureBroker, printed: str
 ) -> None:
     study = new_study()
-    study.place.write_study(replace(RECIPE, schedule='[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "1h"\n'))
+    study.place.write_study(replace(PARAMETERS, schedule='[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "1h"\n'))
     more = set(rights(study.do(STEWARD, "init", "--print").out)) - set(rights(printed))
     study.do(STEWARD, "init")
     study.do(REPORTER, "send", study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=8)))

@@ -15,9 +15,9 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather
 from streamproc.study import Study
-from tests.actor.runs import STUDY
 from tests.service.test_gather import deployment_in
-from tests.service.test_health import SmallFetches
+from tests.service.test_monitor import SmallFetches
+from tests.synthesizer.runs import STUDY
 from tests.world.faults import Slow
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time

@@ -19,7 +19,7 @@ from streamproc.service.workers import gather
 from streamproc.storage.clock import Clock
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing.simulated import Faults
-from tests.actor.runs import STUDY, begun, fed, two_periods
+from tests.synthesizer.runs import STUDY, begun, fed, two_periods
 from tests.world.faults import Slow
 from tests.world.virtual_time import in_virtual_time
 

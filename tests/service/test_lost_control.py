@@ -16,9 +16,9 @@ from streamproc.service.purge import purge_study
 from streamproc.service.workers import gather, synthesize
 from streamproc.study.fingerprint import public_values
 from streamproc.testing.simulated import Faults
-from tests.actor.runs import STUDY, begun, fed, two_periods
-from tests.service.test_restoring import restoring
-from tests.world.stories import small_study
+from tests.service.test_restore import restoring
+from tests.studies import build_study
+from tests.synthesizer.runs import STUDY, begun, fed, two_periods
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
@@ -53,7 +53,7 @@ async def lost(roster: Sequence[str] | None) -> StudyWorld:
     if roster is None:
         world = (await two_periods()).world
     else:
-        world = await StudyWorld(small_study(alphabet=("0", "1")), roster).begin()
+        world = await StudyWorld(build_study(), roster).begin()
         record = StudyRecord(public_values(world.study), world.fingerprint, insecure=True)
         await world.log.append(world.topics.ledger, 0, record.encode())
     await world.log.delete_topic(world.topics.control)

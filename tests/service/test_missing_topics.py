@@ -16,8 +16,8 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather, synthesize
 from streamproc.testing.simulated import Faults
-from tests.actor.runs import STUDY, fed, two_periods
 from tests.service.test_gather import deployment_in
+from tests.synthesizer.runs import STUDY, fed, two_periods
 from tests.world.study_world import StudyWorld
 from tests.world.virtual_time import in_virtual_time
 
@@ -151,7 +151,7 @@ def test_the_synthesizer_of_run_creates_the_topics(tmp_path: Path) -> None:
     in_virtual_time(story())
 
 
-def test_a_synthesizer_that_may_not_create_a_topic_is_told_so(tmp_path: Path) -> None:
+def test_a_synthesizer_that_may_not_create_a_topic_says_so(tmp_path: Path) -> None:
     async def story() -> None:
         world = StudyWorld(STUDY)
         deployment, log = deployment_in(tmp_path, world.clock), world.connection("run", Denied(world.topics.tallies))

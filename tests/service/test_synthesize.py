@@ -13,8 +13,8 @@ from streamproc.log.port import Log
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import synthesize
 from streamproc.testing.simulated import Faults
-from tests.actor.runs import STUDY, begun, fed
 from tests.service.test_gather import deployment_in
+from tests.synthesizer.runs import STUDY, begun, fed
 from tests.world.faults import Slow
 from tests.world.virtual_time import in_virtual_time
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.status_page.browser import MISSING, PROGRAM, Chromium
-from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.status_page.shown_study import ShownStudy, sticky
 from tests.stream.programs import Programs
+from tests.studies import StudyParameters
 
 
 @pytest.fixture(scope="package")
@@ -31,7 +32,7 @@ def browser(chromium: Chromium) -> Iterator[Chromium]:
 def new_study(tmp_path: Path) -> Iterator[ShownStudy]:
     """Of four periods, nobody has reported, nothing runs."""
     with Programs(tmp_path) as programs:
-        yield ShownStudy(tmp_path / "study", programs, PageRecipe("young", people=300, rho=0.05))
+        yield ShownStudy(tmp_path / "study", programs, StudyParameters("young", people=300, rho=0.05))
 
 
 @pytest.fixture(scope="package")
@@ -39,7 +40,7 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownStudy]:
     """Three of five periods are released, and the roles run. For tests that only look."""
     folder = tmp_path_factory.mktemp("half-way")
     with Programs(folder) as programs:
-        shown = ShownStudy(folder / "study", programs, PageRecipe("half-way", horizon=5, people=400, rho=0.05))
+        shown = ShownStudy(folder / "study", programs, StudyParameters("half-way", horizon=5, people=400, rho=0.05))
         panel = shown.place.write_panel(sticky("01", 400, 5, stays=0.8, first=(0.7, 0.3), seed=6))
         shown.serve()
         shown.release(panel, 1, 3)

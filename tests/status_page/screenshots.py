@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.status_page.browser import MISSING, PROGRAM, Chromium, Visit
-from tests.status_page.studies import PageRecipe, ShownStudy, losing_work, sticky
+from tests.status_page.shown_study import ShownStudy, losing_work, sticky
 from tests.stream.programs import ROOT, Programs
+from tests.studies import StudyParameters
 
 PICTURE = ROOT / "docs" / "images" / "status-page.png"
 
@@ -33,7 +34,7 @@ def monthly(months: int) -> str:
 def half_way(folder: Path, programs: Programs) -> ShownStudy:
     """Seven of twelve months of a study of some size."""
     people = 24_000
-    recipe = PageRecipe(
+    parameters = StudyParameters(
         "employment",
         horizon=12,
         k=3,
@@ -42,7 +43,7 @@ def half_way(folder: Path, programs: Programs) -> ShownStudy:
         schedule=monthly(7),
         releases=("quarterly", "months-out-of-work"),
     )
-    shown = ShownStudy(folder, programs, recipe)
+    shown = ShownStudy(folder, programs, parameters)
     panel = shown.place.write_panel(losing_work(people, 12, seed=4))
     shown.place.do("send", panel, "--through", 7)
     shown.serve("--catch-up")
@@ -50,14 +51,14 @@ def half_way(folder: Path, programs: Programs) -> ShownStudy:
 
 
 def not_started(folder: Path, programs: Programs) -> ShownStudy:
-    shown = ShownStudy(folder, programs, PageRecipe("before", horizon=6, k=2, people=2_000))
+    shown = ShownStudy(folder, programs, StudyParameters("before", horizon=6, k=2, people=2_000))
     shown.serve()
     return shown
 
 
 def clamped(folder: Path, programs: Programs) -> ShownStudy:
     """Seeded, three symbols, hardly any padding: insecure, over, and with clamped bins."""
-    recipe = PageRecipe(
+    parameters = StudyParameters(
         "clamped",
         alphabet=("work", "study", "neither"),
         event=("neither",),
@@ -67,8 +68,8 @@ def clamped(folder: Path, programs: Programs) -> ShownStudy:
         rho=0.02,
         beta=0.999,
     )
-    shown = ShownStudy(folder, programs, recipe)
-    panel = shown.place.write_panel(sticky(recipe.alphabet, 900, 8, stays=0.97, first=(0.9, 0.08, 0.02), seed=5))
+    shown = ShownStudy(folder, programs, parameters)
+    panel = shown.place.write_panel(sticky(parameters.alphabet, 900, 8, stays=0.97, first=(0.9, 0.08, 0.02), seed=5))
     shown.serve("--seed", 27)
     shown.release(panel, 1, 8)
     return shown

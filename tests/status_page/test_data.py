@@ -39,9 +39,10 @@ from streamproc.status_page.responses import Body
 from streamproc.status_page.views import answers
 from streamproc.study import Schedule
 from tests.status_page.serving import Asking, copy_public, served
-from tests.status_page.studies import PageRecipe, ShownStudy
+from tests.status_page.shown_study import ShownStudy
 from tests.status_page.test_silent_clients import MB, silent_clients
 from tests.stream.programs import Programs
+from tests.studies import StudyParameters
 
 DOCUMENTS = [
     "/api/v1/status",
@@ -124,7 +125,7 @@ async def test_the_ledger_says_what_the_file_that_is_pulled_says(half_way: Shown
 
 def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp_path: Path) -> None:
     with Programs(tmp_path) as programs:
-        shown = ShownStudy(tmp_path / "study", programs, PageRecipe("moved"), broker="kafka://127.0.0.1:9")
+        shown = ShownStudy(tmp_path / "study", programs, StudyParameters("moved"), broker="kafka://127.0.0.1:9")
         shown.serve("--broker", f"embedded:{tmp_path / 'log'}")
         with urllib.request.urlopen(f"{shown.url}/api/v1/status", timeout=60) as answer:
             assert json.load(answer)["broker"] == "embedded"
@@ -218,7 +219,7 @@ async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> Non
         "/api/v1/releases/reports.csv",
     ],
 )
-async def test_a_wrong_question_is_told_so_in_one_line(half_way: ShownStudy, path: str) -> None:
+async def test_a_wrong_question_is_refused_in_one_line(half_way: ShownStudy, path: str) -> None:
     async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
         await asking.status_when(three_columns)
         code, _, body = await asking.get(path)
@@ -329,7 +330,7 @@ async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
 
 
 @pytest.mark.parametrize("step", ["add_column", "spent"])
-async def test_an_audit_ends_with_the_period_it_is_at_when_the_page_is_told_to_stop(
+async def test_a_stopped_page_ends_its_audit_with_the_current_period(
     half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     began, may_go_on, audited = threading.Event(), threading.Event(), list[int]()

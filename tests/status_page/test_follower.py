@@ -20,8 +20,8 @@ from streamproc.protocol.topics import Topics
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.status_page.follower import CATCH_UP_TIMEOUT_S, LEDGER_SHRANK, MAX_RETRY_PAUSE_S, Follower, PageSnapshot
 from streamproc.testing.simulated.partition import Stored
-from tests.actor.runs import STUDY, two_periods
 from tests.service.test_gather import deployment_in
+from tests.synthesizer.runs import STUDY, two_periods
 from tests.world.virtual_time import in_virtual_time
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from streamproc.protocol.ledger_verifier import verify_chain
 from tests.broker import KafkaBroker
-from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.status_page.shown_study import ShownStudy, sticky
 from tests.stream.programs import PATIENCE, Programs
+from tests.studies import StudyParameters
 
 pytestmark = pytest.mark.kafka
 
@@ -24,9 +25,9 @@ def get(url: str) -> tuple[dict[str, str], bytes]:
 
 
 def test_records_come_whole_from_a_broker_whatever_offset_they_begin_at(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
-    recipe = PageRecipe(f"page-{uuid.uuid4().hex[:8]}", people=100, partitions=2)
+    parameters = StudyParameters(f"page-{uuid.uuid4().hex[:8]}", people=100, partitions=2)
     with Programs(tmp_path) as programs:
-        shown = ShownStudy(tmp_path / "study", programs, recipe, kafka_broker.url)
+        shown = ShownStudy(tmp_path / "study", programs, parameters, kafka_broker.url)
         panel = shown.place.write_panel(sticky("01", 100, 4, stays=0.8, first=(0.7, 0.3), seed=9))
         shown.serve()
         shown.release(panel, 1, 2)

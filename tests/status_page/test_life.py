@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.status_page.browser import Chromium
-from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.status_page.shown_study import ShownStudy, sticky
 from tests.stream.programs import Programs
+from tests.studies import StudyParameters
 
 pytestmark = pytest.mark.browser
 
@@ -51,9 +52,9 @@ def test_a_page_that_is_left_open_follows_the_study_to_its_end(new_study: ShownS
 
 
 def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, browser: Chromium) -> None:
-    recipe = PageRecipe("loud", horizon=4, k=3, people=60, rho=0.001, beta=0.999)
+    parameters = StudyParameters("loud", horizon=4, k=3, people=60, rho=0.001, beta=0.999)
     with Programs(tmp_path) as programs:
-        shown = ShownStudy(tmp_path / "study", programs, recipe)
+        shown = ShownStudy(tmp_path / "study", programs, parameters)
         panel = shown.place.write_panel(sticky("01", 60, 4, stays=1.0, first=(1.0, 0.0), seed=8))
         shown.serve("--seed", 6)
         shown.release(panel, 1, 4)

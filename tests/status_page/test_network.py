@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Route
 
 from tests.status_page.browser import Chromium, Visit
-from tests.status_page.studies import ShownStudy
+from tests.status_page.shown_study import ShownStudy
 
 pytestmark = pytest.mark.browser
 
@@ -85,7 +85,7 @@ def test_a_page_is_not_loaded_again_before_what_it_lacks_can_be_had(half_way: Sh
     assert visit.requests.count(half_way.url + "/") == 2
 
 
-def test_a_page_that_lacks_a_part_for_good_is_not_loaded_for_ever(half_way: ShownStudy, browser: Chromium) -> None:
+def test_a_page_that_lacks_a_part_for_good_is_not_loaded_forever(half_way: ShownStudy, browser: Chromium) -> None:
     visit = browser.visit().go(half_way.url, released=3)
     visit.see(lambda page: page.route("**/static/chart.js", lambda route: route.fulfill(status=404)))
     visit.ask("history.replaceState({ tries: 5 }, '')")

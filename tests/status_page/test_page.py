@@ -18,8 +18,9 @@ from playwright.sync_api import Page, Route
 from streamproc.cli.formatting import format_epsilon, format_rounded_up
 from tests.status_page.browser import Chromium, Visit
 from tests.status_page.screenshots import finished
-from tests.status_page.studies import PageRecipe, ShownStudy, sticky
+from tests.status_page.shown_study import ShownStudy, sticky
 from tests.stream.programs import Programs
+from tests.studies import StudyParameters
 
 pytestmark = pytest.mark.browser
 
@@ -51,8 +52,8 @@ def changes_a_byte(where: float) -> Callable[[Route], None]:
 
 def test_a_zero_out_study_shows_the_replace_one_figure_beside_its_own(tmp_path: Path, browser: Chromium) -> None:
     with Programs(tmp_path) as programs:
-        recipe = PageRecipe("nobody-out", people=300, rho=0.05, adjacency="zero-out")
-        shown = ShownStudy(tmp_path / "study", programs, recipe)
+        parameters = StudyParameters("nobody-out", people=300, rho=0.05, adjacency="zero-out")
+        shown = ShownStudy(tmp_path / "study", programs, parameters)
         shown.serve()
         shown.release(shown.place.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=6)), 1, 3)
         status = shown.place.status()
@@ -325,7 +326,7 @@ def test_the_program_that_subscribes_to_an_embedded_study_runs_as_it_is_shown(
     visit = open_page(browser, half_way)
     where = "in a folder of the machine that runs this study. If the study file names that folder, the commands"
     assert where in visit.text("#subscribe-body")
-    (tmp_path / "half-way.toml").write_text(half_way.place.recipe.text(f"embedded:{half_way.place.folder / 'log'}"))
+    (tmp_path / "half-way.toml").write_text(half_way.place.parameters.text(f"embedded:{half_way.place.folder / 'log'}"))
     program = visit.text("#subscribe-body pre[aria-label='the program']")
     assert "kafka" not in program
 

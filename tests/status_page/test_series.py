@@ -18,29 +18,17 @@ from streamproc.releases.contract import WindowContract, stated_contracts
 from streamproc.replay.people import People
 from streamproc.status_page import views as documents
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import parse_study
+from streamproc.study import CumulativeRelease, WindowRelease
+from tests.studies import build_study
 
-STUDY = """
-[study]
-name = "s"
-alphabet = ["a", "b", "cc"]
-horizon = 6
-[privacy]
-rho = 0.1
-[[release]]
-name = "contrasts"
-kind = "window"
-k = 2
-[[release]]
-name = "padded"
-kind = "window"
-k = 3
-measure = "histogram"
-[[release]]
-name = "counts"
-kind = "cumulative"
-event = ["b", "cc"]
-"""
+STUDY = build_study(
+    WindowRelease("contrasts", 2),
+    WindowRelease("padded", 3, measure="histogram"),
+    CumulativeRelease("counts", event=("b", "cc")),
+    alphabet=["a", "b", "cc"],
+    horizon=6,
+    rho=0.1,
+)
 
 ASKED: dict[str, dict[str, Query]] = {
     "contrasts": {
@@ -56,12 +44,11 @@ ASKED: dict[str, dict[str, Query]] = {
 
 @pytest.fixture(scope="module")
 def panels() -> dict[str, Panel]:
-    study = parse_study(STUDY)
     symbols = np.random.default_rng(1).integers(0, 3, size=(500, 6)).astype(np.int8)
     histories = People(tuple(f"p{row}" for row in range(500)), symbols)
-    agreed = streamproc.stated_contracts(study, 500, insecure=True)
-    tallies = streamproc.tallies_of(study, histories.filled(study))
-    return dict(streamproc.replay_study(study, agreed, tallies, SeededEntropy(2)).panels)
+    agreed = streamproc.stated_contracts(STUDY, 500, insecure=True)
+    tallies = streamproc.tallies_of(STUDY, histories.filled(STUDY))
+    return dict(streamproc.replay_study(STUDY, agreed, tallies, SeededEntropy(2)).panels)
 
 
 def history_of(panel: Panel, through: int) -> History:
@@ -120,22 +107,11 @@ def test_a_question_the_release_cannot_answer_is_refused(panels: dict[str, Panel
         question(panels[release].contract, name)
 
 
-WIDE = """
-[study]
-name = "s"
-alphabet = ["0", "1"]
-horizon = 2000
-[privacy]
-rho = 0.1
-[[release]]
-name = "wide"
-kind = "window"
-k = 16
-"""
+WIDE = build_study(WindowRelease("wide", 16), horizon=2000, rho=0.1)
 
 
 def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small() -> None:
-    contract = stated_contracts(parse_study(WIDE), 1_000, insecure=True)["wide"]
+    contract = stated_contracts(WIDE, 1_000, insecure=True)["wide"]
     assert isinstance(contract, WindowContract)
     counts = np.full(contract.mechanism.bins, contract.n_pad, dtype=np.int64)
     counts[5] += 1_000

@@ -27,7 +27,7 @@ from streamproc.service.metrics import PublicMetrics
 from streamproc.service.response_streaming import Pace
 from streamproc.study import Study, WindowRelease
 from tests.status_page.serving import Asking, served
-from tests.world.stories import small_study
+from tests.studies import build_study
 
 QUICK = Pace(alone=60.0, contended=0.1)
 """Nobody is dropped for being slow alone, so that a test sees who was dropped for others."""
@@ -85,7 +85,7 @@ async def much_published(folder: Path, study: Study) -> AsyncIterator[Log]:
 
 @pytest.fixture
 def study() -> Study:
-    return small_study(alphabet=("a", "b"), partitions=1)
+    return build_study(alphabet=("a", "b"), partitions=1)
 
 
 RECORDS = "/api/v1/records/synthetic/w?offset=0"
@@ -150,7 +150,7 @@ async def test_a_listener_full_of_silent_readers_answers_probes_and_is_free_agai
 @asynccontextmanager
 async def many_bins() -> AsyncIterator[tuple[PublicMetrics, Asking]]:
     """Metrics of a release of 65,536 bins, and where they are served."""
-    study = small_study(WindowRelease("w", k=16), alphabet=("a", "b"), partitions=1, horizon=16)
+    study = build_study(WindowRelease("w", k=16), alphabet=("a", "b"), partitions=1, horizon=16)
     metrics = PublicMetrics(study.name)
     metrics.show_counts(stated_contracts(study, 1000, insecure=False)["w"], np.arange(2**16))
     listener = Listener(Address("127.0.0.1", 0), metrics.registry, lambda: True, version=lambda: metrics.version, pace=QUICK)

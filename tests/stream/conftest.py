@@ -12,7 +12,7 @@ import pytest
 from tests.broker import KafkaBroker
 from tests.stream.places import Place, random_symbols
 from tests.stream.programs import Programs
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 BROKERS = ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
 """For tests of whatever must be the same on both."""
@@ -21,7 +21,7 @@ ONE_NORMALLY = [pytest.param("embedded", marks=pytest.mark.slow), pytest.param("
 """For tests of which the real broker is the harder one."""
 
 NewPlace = Callable[..., Place]
-"""`new_place(broker, recipe's fields...)`: a study with a name of its own on "embedded" or "kafka"."""
+"""`new_place(broker, parameters...)`: a study with a name of its own on "embedded" or "kafka"."""
 
 
 @pytest.fixture
@@ -56,15 +56,15 @@ def honest(shared_place: NewPlace) -> Place:
 
 def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:
     def make(broker: str, **fields: Any) -> Place:
-        recipe = Recipe(f"s-{uuid.uuid4().hex[:8]}", **fields)
-        home = folder / recipe.name
+        parameters = StudyParameters(f"s-{uuid.uuid4().hex[:8]}", **fields)
+        home = folder / parameters.name
         home.mkdir()
         environ: dict[str, str] = {}
         url = "embedded:log"
         if broker == "kafka":
             kafka: KafkaBroker = request.getfixturevalue("kafka_broker")
             url, environ = kafka.url, {"STREAMPROC_ALLOW_INSECURE": "1"}
-        place = Place(home, url, recipe, programs, environ)
+        place = Place(home, url, parameters, programs, environ)
         place.write_study()
         return place
 

@@ -19,11 +19,11 @@ from tests.world.model import Closed, Model
 
 def models(place: Place) -> list[Model]:
     """What each partition must have tallied and rejected, from its records and its cuts alone."""
-    roster = None if place.recipe.roster is None else (place.folder / place.recipe.roster).read_text().split()
+    roster = None if place.parameters.roster is None else (place.folder / place.parameters.roster).read_text().split()
     ends = place.ends()
-    assert len(ends) == place.recipe.horizon
+    assert len(ends) == place.parameters.horizon
     found = []
-    for partition in range(place.recipe.partitions):
+    for partition in range(place.parameters.partitions):
         records = [(record.offset, record.value) for record in place.records(place.topics.reports, partition)]
         found.append(Model(place.study, partition, roster, records, [cut[partition] for cut in ends]))
     return found
@@ -96,19 +96,19 @@ def symbols_of(column: dict[str, Any]) -> list[int]:
 
 def check_columns(place: Place, expected: list[Model]) -> None:
     """Without noise: each column comes once, in order, and all together are the exact histogram, padding aside."""
-    recipe = place.recipe
+    parameters = place.parameters
     exact = [model.tallies() for model in expected]
     for release in ("recent", "ever"):
         contract, *columns = read_plainly(place, release)
         assert contract["type"] == "contract"
         assert contract["insecure"] is True
         assert contract["n"] == sum(tallies[0].people for tallies in exact)
-        assert [column["type"] for column in columns] == ["column"] * recipe.horizon
-        assert [column["period"] for column in columns] == list(range(1, recipe.horizon + 1))
+        assert [column["type"] for column in columns] == ["column"] * parameters.horizon
+        assert [column["period"] for column in columns] == list(range(1, parameters.horizon + 1))
         assert {(column["first"], column["total"]) for column in columns} == {(0, contract["n_star"])}
         rows = list(zip(*map(symbols_of, columns), strict=True))
         if release == "recent":
-            check_windows(recipe.k, len(recipe.alphabet), rows, exact, contract["n_pad"])
+            check_windows(parameters.k, len(parameters.alphabet), rows, exact, contract["n_pad"])
         else:
             check_ones(rows, exact)
 

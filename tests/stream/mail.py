@@ -87,7 +87,7 @@ async def _post_to_kafka(place: Place, letters: Sequence[Letter]) -> None:
 
 
 async def _post_to_folder(place: Place, letters: Sequence[Letter]) -> None:
-    partitions = place.recipe.partitions
+    partitions = place.parameters.partitions
     async with place.connect() as log:
         for partition in range(partitions):
             batch = [

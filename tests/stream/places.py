@@ -20,7 +20,7 @@ from streamproc.log.port import Log, Record
 from streamproc.protocol.topics import Topics
 from streamproc.study import Study
 from tests.stream.programs import Ended, Program, Programs, call
-from tests.stream.recipes import Recipe
+from tests.studies import StudyParameters
 
 Symbols = npt.NDArray[np.object_]
 """A row per person, a column per period; the empty string where a report is missing."""
@@ -32,7 +32,7 @@ class Place:
 
     folder: Path
     url: str
-    recipe: Recipe
+    parameters: StudyParameters
     programs: Programs
     environ: dict[str, str] = field(default_factory=dict)
 
@@ -42,18 +42,18 @@ class Place:
 
     @property
     def state(self) -> Path:
-        return self.folder / f"{self.recipe.name}.state"
+        return self.folder / f"{self.parameters.name}.state"
 
     @property
     def topics(self) -> Topics:
-        return Topics(self.recipe.name)
+        return Topics(self.parameters.name)
 
     @property
     def study(self) -> Study:
         return read_study(self.file)
 
-    def write_study(self, recipe: Recipe | None = None) -> None:
-        self.file.write_text((recipe or self.recipe).text(self.url))
+    def write_study(self, parameters: StudyParameters | None = None) -> None:
+        self.file.write_text((parameters or self.parameters).text(self.url))
 
     def write_panel(self, symbols: Symbols) -> Path:
         """A panel file of people `p000`, `p001`, ..."""
@@ -113,7 +113,7 @@ class Place:
 
         async def ask() -> set[str]:
             async with self.connect() as log:
-                return {topic for topic in await log.topics() if topic.startswith(f"{self.recipe.name}.")}
+                return {topic for topic in await log.topics() if topic.startswith(f"{self.parameters.name}.")}
 
         return asyncio.run(ask())
 

@@ -17,7 +17,7 @@ def check_seen_once(place: Place) -> None:
         topic = place.topics.synthetic(release)
         committed = [msgpack.unpackb(value) for value in place.values(topic)]
         periods = [record["period"] for record in committed if record["type"] == "column"]
-        assert periods == list(range(1, place.recipe.horizon + 1))
+        assert periods == list(range(1, place.parameters.horizon + 1))
         assert set(draws_seen(place, topic).values()) == {1}
     assert set(draws_seen(place, place.topics.ledger).values()) == {1}
 

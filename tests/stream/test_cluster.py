@@ -23,9 +23,9 @@ from tests.stream.held import HELD
 from tests.stream.mail import Correspondence, Letter, post
 from tests.stream.places import Place, Symbols, individual, random_symbols
 from tests.stream.programs import PATIENCE, Programs
-from tests.stream.recipes import Recipe
 from tests.stream.seen import check_seen_once
 from tests.stream.test_listeners import Listeners, ask
+from tests.studies import StudyParameters
 
 pytestmark = pytest.mark.kafka
 
@@ -47,10 +47,10 @@ def cluster(whole_or_not: KafkaCluster) -> Iterator[KafkaCluster]:
 
 
 def new_place(cluster: KafkaCluster, programs: Programs, folder: Path, horizon: int) -> Place:
-    recipe = Recipe(f"s-{uuid.uuid4().hex[:8]}", horizon=horizon)
-    home = folder / recipe.name
+    parameters = StudyParameters(f"s-{uuid.uuid4().hex[:8]}", horizon=horizon)
+    home = folder / parameters.name
     home.mkdir()
-    place = Place(home, cluster.url, recipe, programs, {"STREAMPROC_ALLOW_INSECURE": "1"})
+    place = Place(home, cluster.url, parameters, programs, {"STREAMPROC_ALLOW_INSECURE": "1"})
     place.write_study()
     return place
 
@@ -147,9 +147,9 @@ class Study:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        recipe = place.recipe
+        parameters = place.parameters
         self._gate = place.folder / "gate"
-        self._letters = Correspondence(PEOPLE, recipe.alphabet, recipe.horizon, recipe.partitions, seed=31)
+        self._letters = Correspondence(PEOPLE, parameters.alphabet, parameters.horizon, parameters.partitions, seed=31)
         place.do("init")
         self.gatherer = place.start("gather", "--state", place.folder / "gatherer")
         arguments = (self._gate, "synthesize", place.file, "--state", place.folder / "synthesizer")

@@ -54,13 +54,13 @@ def nothing_was_created(place: Place) -> bool:
 
 def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created(fresh: Place) -> None:
     status = fresh.status()
-    assert (status["study"], status["horizon"]) == (fresh.recipe.name, T)
+    assert (status["study"], status["horizon"]) == (fresh.parameters.name, T)
     assert (status["watermark"], status["released"], status["rho_spent"], status["epsilon_spent"]) == (0, 0, 0, 0)
     assert status["releases"]["recent"] == {"n_star": None, "n_pad": None, "rho": 0.25, "rho_spent": 0, "clamped": 0}
     assert "0 of 4 periods" in fresh.do("status").out
     looked = fresh.call("verify")
     assert (looked.code, looked.out) == (6, "")
-    assert looked.complaint.startswith(f"streamproc: study {fresh.recipe.name}: there is no ledger of this study here")
+    assert looked.complaint.startswith(f"streamproc: study {fresh.parameters.name}: there is no ledger of this study here")
     assert len(looked.complaint.splitlines()) == 1
     as_json = fresh.call("verify", "--json")
     assert (as_json.code, as_json.complaint) == (6, looked.complaint)
@@ -235,7 +235,7 @@ def test_pull_replaces_an_earlier_pull_only_by_what_continues_it(
     out = tmp_path / "out"
     other = new_place("embedded")
     released = other.start("run", "--until-done")
-    other.do("send", other.write_panel(random_symbols("01", other.recipe.people, 4, seed=5)), "--close")
+    other.do("send", other.write_panel(random_symbols("01", other.parameters.people, 4, seed=5)), "--close")
     assert released.end().code == 0
     finished.do("pull", "--out", out)
     finished.do("pull", "--out", out)
@@ -268,8 +268,8 @@ def test_verify_says_what_it_verified_and_where_the_chain_ends(finished: Place, 
     finished.do("pull", "--out", tmp_path / "out")
     head = json.loads((tmp_path / "out" / "ledger.json").read_text())["head"]
 
-    assert finished.do("verify").out == f"{finished.recipe.name}: 4 periods, 8 columns verified, head {head}\n"
-    verified = {"study": finished.recipe.name, "verified": True, "periods": 4, "columns": 8, "head": head}
+    assert finished.do("verify").out == f"{finished.parameters.name}: 4 periods, 8 columns verified, head {head}\n"
+    verified = {"study": finished.parameters.name, "verified": True, "periods": 4, "columns": 8, "head": head}
     assert json.loads(finished.do("verify", "--json").out) == verified | {"insecure": False}
 
 
@@ -301,7 +301,7 @@ def test_a_study_file_that_changed_is_refused(changed: Place) -> None:
         looked = changed.call(look)
         assert looked.code == 2
         why = "its ledger was begun with other values; these differ: horizon, releases"
-        assert looked.complaint == f"streamproc: study {changed.recipe.name}: {why}\n"
+        assert looked.complaint == f"streamproc: study {changed.parameters.name}: {why}\n"
     assert changed.all_topics() == topics
 
 
@@ -357,7 +357,7 @@ def test_a_study_nobody_has_reported_to_is_not_closed_by_mistake(new_place: NewP
     refused = place.call("close", "--period", 1)
     assert refused.code == 3
     assert "without people; send first" in refused.complaint
-    symbols = random_symbols("01", place.recipe.people, 4, seed=1)
+    symbols = random_symbols("01", place.parameters.people, 4, seed=1)
     silent = symbols.copy()
     silent[:, 0] = ""
     refused = place.call("send", place.write_panel(silent), "--period", 1, "--close")

@@ -28,7 +28,7 @@ def published(place: Place) -> Topics:
 
 def copy_of(honest: Place, folder: Path, topics: Topics) -> Place:
     """A study whose public topics hold these values, and whose other topics are empty."""
-    place = Place(folder, honest.url, honest.recipe, honest.programs)
+    place = Place(folder, honest.url, honest.parameters, honest.programs)
     folder.mkdir()
     place.write_study()
     place.do("init")
@@ -98,14 +98,14 @@ def test_the_same_values_in_another_log_verify(honest: Place, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_forged_ledger_is_found_by_whoever_reads_it(honest: Place, tmp_path: Path, what: str) -> None:
+def test_a_forged_ledger_is_found_by_every_reader(honest: Place, tmp_path: Path, what: str) -> None:
     forgery = FORGERIES[what]
     place = copy_of(honest, tmp_path / "copy", forgery.change(published(honest)))
 
     verified = place.call("verify", "--json")
     assert verified.code == 4
     said = json.loads(verified.out)
-    assert (said["study"], said["verified"]) == (place.recipe.name, False)
+    assert (said["study"], said["verified"]) == (place.parameters.name, False)
     assert forgery.finding in said["problem"]
     assert verified.complaint == f"streamproc: {said['problem']}\n"
     assert len(verified.complaint.splitlines()) == 1

@@ -12,7 +12,7 @@ from tests.stream.seen import check_seen_once
 
 def prepared(place: Place) -> None:
     """Everybody's reports are there, all periods are closed, and a gatherer is at work."""
-    panel = place.write_panel(random_symbols("01", 200, place.recipe.horizon, seed=2))
+    panel = place.write_panel(random_symbols("01", 200, place.parameters.horizon, seed=2))
     place.do("init")
     place.start("gather")
     place.do("send", panel, "--close", "--packed")

@@ -50,7 +50,7 @@ def test_a_command_gives_up_on_a_broker_that_is_away(new_place: NewPlace, comman
     assert "127.0.0.1:1" in ended.complaint
 
 
-def test_a_role_that_waits_for_its_broker_says_so_and_ends_when_told(new_place: NewPlace) -> None:
+def test_a_role_that_waits_for_its_broker_says_so_and_ends_on_a_signal(new_place: NewPlace) -> None:
     place = new_place("embedded")
     roles = [place.start(role, "--broker", NOBODY, "--log-json") for role in ("run", "gather", "synthesize")]
     for role in roles:
@@ -173,7 +173,7 @@ def test_a_role_started_before_init_ends_with_2_and_creates_no_topic(new_place: 
     for role in ("gather", "synthesize"):
         ended = place.start(role, "--stay").end()
         assert ended.code == 2, ended.complaint
-        assert f"study {place.recipe.name}: there is no topic " in ended.complaint.splitlines()[-1]
+        assert f"study {place.parameters.name}: there is no topic " in ended.complaint.splitlines()[-1]
         assert "`streamproc init`" in ended.complaint.splitlines()[-1]
     assert place.all_topics() == set()
     assert not place.state.exists()

@@ -58,7 +58,7 @@ def _run(place: Place, drill: str, names: Mapping[str, Path]) -> int:
 
 def started(place: Place) -> tuple[Path, Program, Program]:
     """A study of four periods, two of which are released: its panel, gatherer and synthesizer."""
-    panel = place.write_panel(random_symbols("01", place.recipe.people, place.recipe.horizon, seed=3))
+    panel = place.write_panel(random_symbols("01", place.parameters.people, place.parameters.horizon, seed=3))
     place.do("init")
     gatherer = place.start("gather", "--state", place.folder / "gatherer")
     synthesizer = place.start("synthesize")
@@ -69,7 +69,7 @@ def started(place: Place) -> tuple[Path, Program, Program]:
 
 def finish(place: Place, panel: Path) -> None:
     """Send the rest; whoever the drill started releases it."""
-    for period in range(3, place.recipe.horizon + 1):
+    for period in range(3, place.parameters.horizon + 1):
         place.do("send", panel, "--period", period)
         place.do("close", "--period", period, "--wait")
     check_seen_once(place)
@@ -105,7 +105,7 @@ def test_a_damaged_state_is_moved_away_and_restored_as_the_refusals_say(new_plac
     gatherer.done()
 
 
-def test_a_lost_checkpoint_is_counted_anew(new_place: NewPlace, perform: Perform) -> None:
+def test_a_lost_checkpoint_is_counted_again(new_place: NewPlace, perform: Perform) -> None:
     place = new_place("embedded")
     panel, gatherer, synthesizer = started(place)
     gatherer.kill()
@@ -118,7 +118,7 @@ def test_a_lost_checkpoint_is_counted_anew(new_place: NewPlace, perform: Perform
 
 def test_an_embedded_study_can_be_moved(new_place: NewPlace, perform: Perform) -> None:
     place = new_place("embedded")
-    panel = place.write_panel(random_symbols("01", place.recipe.people, 4, seed=3))
+    panel = place.write_panel(random_symbols("01", place.parameters.people, 4, seed=3))
     roles = place.start("run")
     place.do("send", panel, "--through", 2, "--close")
     roles.says("period released period=2")

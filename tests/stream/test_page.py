@@ -77,7 +77,7 @@ def test_it_waits_for_a_broker_that_is_away(new_place: NewPlace) -> None:
     assert page.stop().code == 0
 
 
-def test_it_must_be_told_where_to_listen(new_place: NewPlace) -> None:
+def test_it_needs_an_address_to_listen_on(new_place: NewPlace) -> None:
     ended = new_place("embedded").call("page")
     assert (ended.code, ended.complaint.count("\n")) == (2, 1)
     assert "--public" in ended.complaint

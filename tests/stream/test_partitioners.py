@@ -75,7 +75,7 @@ def send_by_librdkafka(place: Place, broker: KafkaBroker, **settings: str) -> li
     return [found[individual.encode()] for individual in IDS]
 
 
-def test_librdkafka_agrees_if_told_to(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
+def test_librdkafka_agrees_with_the_right_partitioner_setting(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
     place = place_of(new_place)
     check_at_home(place, send_by_librdkafka(place, kafka_broker, partitioner="murmur2_random"))
 

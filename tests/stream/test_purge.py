@@ -18,7 +18,7 @@ PEOPLE = 200
 
 
 def finished(place: Place) -> None:
-    panel = place.write_panel(random_symbols("01", PEOPLE, place.recipe.horizon, seed=5))
+    panel = place.write_panel(random_symbols("01", PEOPLE, place.parameters.horizon, seed=5))
     place.do("send", panel, "--close")
     place.start("run", "--until-done").done()
 

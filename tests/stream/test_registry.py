@@ -54,13 +54,13 @@ def test_a_restart_is_the_same_stream_and_a_replay_is_not(broker: str, new_place
     place.do("send", panel, "--period", 2, "--close")
     second.done()
     (entry,) = entries(registry)
-    assert (entry.what, entry.study, entry.rho, entry.again) == ("stream", place.recipe.name, 0.5, False)
+    assert (entry.what, entry.study, entry.rho, entry.again) == ("stream", place.parameters.name, 0.5, False)
     assert entry.people is not None
     assert entry.people.n == PEOPLE
     assert entry.broker == (f"embedded:{place.folder / 'log'}" if broker == "embedded" else place.url)
 
     refused = place.call("replay", panel, "--out", place.folder / "out")
-    assert (refused.code, f"stream of {place.recipe.name}" in refused.complaint) == (3, True)
+    assert (refused.code, f"stream of {place.parameters.name}" in refused.complaint) == (3, True)
     place.do("replay", panel, "--out", place.folder / "out", "--again")
     assert place.status()["registry"]["rho"] == 1.0
 

@@ -38,7 +38,7 @@ def test_periods_close_by_themselves_and_never_early(new_place: NewPlace) -> Non
     assert all(cut >= end for cut, end in zip(cut_times(place), ends, strict=True))
 
 
-def test_missed_periods_are_closed_only_when_told(new_place: NewPlace) -> None:
+def test_missed_periods_are_closed_only_with_catch_up(new_place: NewPlace) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=2)
     place = new_place("embedded", schedule=scheduled(long_ago, "1h"))
     place.do("send", place.write_panel(random_symbols("01", 200, 4, seed=15)))
@@ -78,7 +78,7 @@ def test_a_closed_period_is_held_until_its_release_time_over_a_restart(new_place
 
     place.do("close", "--period", 2)
     past = datetime(2026, 1, 1, tzinfo=UTC)
-    place.write_study(replace(place.recipe, schedule=scheduled(past, "1h") + 'release_after = "30m"\n'))
+    place.write_study(replace(place.parameters, schedule=scheduled(past, "1h") + 'release_after = "30m"\n'))
     done = place.start("run", "--until-done").done()
     assert done.complaint.count("the release time has passed, publishing late") == 2
     stamps = [[record.timestamp for record in place.records(topic)] for topic in public]

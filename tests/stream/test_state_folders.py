@@ -19,7 +19,7 @@ from tests.stream.seen import check_seen_once, everything_public
 
 
 def panel_of(place: Place) -> Path:
-    return place.write_panel(random_symbols("01", 200, place.recipe.horizon, seed=5))
+    return place.write_panel(random_symbols("01", 200, place.parameters.horizon, seed=5))
 
 
 def complaint_of(program: Program) -> str:
@@ -152,4 +152,4 @@ def test_a_second_synthesizer_fences_the_first(new_place: NewPlace, broker: str)
     gatherer.done()
     check_seen_once(place)
     verified = json.loads(place.do("verify", "--json").out)
-    assert verified.items() >= {"study": place.recipe.name, "verified": True, "periods": 4, "columns": 8}.items()
+    assert verified.items() >= {"study": place.parameters.name, "verified": True, "periods": 4, "columns": 8}.items()

@@ -116,7 +116,7 @@ TAMPERING: dict[str, tuple[Callable[[Place], None], str]] = {
 
 @pytest.mark.parametrize("what", TAMPERING)
 def test_tampering_is_found_out(honest: Place, tmp_path: Path, what: str) -> None:
-    place = Place(tmp_path / "copy", honest.url, honest.recipe, honest.programs)
+    place = Place(tmp_path / "copy", honest.url, honest.parameters, honest.programs)
     shutil.copytree(honest.folder, place.folder)
     place.do("verify")
     tamper, finding = TAMPERING[what]
@@ -126,17 +126,17 @@ def test_tampering_is_found_out(honest: Place, tmp_path: Path, what: str) -> Non
     verified = place.call("verify", "--json")
     assert verified.code == 4
     said = json.loads(verified.out)
-    assert (said["study"], said["verified"]) == (place.recipe.name, False)
+    assert (said["study"], said["verified"]) == (place.parameters.name, False)
     assert finding in said["problem"]
     assert verified.complaint == f"streamproc: {said['problem']}\n"
     assert len(verified.complaint.splitlines()) == 1
 
 
 @pytest.mark.parametrize("command", [["watch"], ["pull", "--out", "pulled"]], ids=["watch", "pull"])
-def test_a_changed_column_is_found_by_whoever_reads_it(
+def test_a_changed_column_is_found_by_every_reader(
     honest: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    place = Place(tmp_path / "copy", honest.url, honest.recipe, honest.programs)
+    place = Place(tmp_path / "copy", honest.url, honest.parameters, honest.programs)
     shutil.copytree(honest.folder, place.folder)
     monkeypatch.chdir(tmp_path)
     tamper, finding = TAMPERING["a flipped row"]

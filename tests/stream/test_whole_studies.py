@@ -24,14 +24,16 @@ PEOPLE = [individual(row) for row in range(200)]
 
 def begun(place: Place) -> None:
     """Topics are there, and the roster if the study wants one: a few of its people never report."""
-    if place.recipe.roster is not None:
-        (place.folder / place.recipe.roster).write_text("".join(f"{each}\n" for each in [*PEOPLE, "silent-1", "silent-2"]))
+    if place.parameters.roster is not None:
+        (place.folder / place.parameters.roster).write_text(
+            "".join(f"{each}\n" for each in [*PEOPLE, "silent-1", "silent-2"])
+        )
     place.do("init")
 
 
 def correspondence(place: Place, seed: int) -> Correspondence:
-    recipe = place.recipe
-    return Correspondence(PEOPLE, recipe.alphabet, recipe.horizon, recipe.partitions, seed)
+    parameters = place.parameters
+    return Correspondence(PEOPLE, parameters.alphabet, parameters.horizon, parameters.partitions, seed)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
@@ -46,7 +48,7 @@ def test_pinned_gatherers_tally_what_the_model_says(new_place: NewPlace, broker:
     ]
     letters = correspondence(place, seed=3)
 
-    for period in range(1, place.recipe.horizon + 1):
+    for period in range(1, place.parameters.horizon + 1):
         post(place, letters.of(period))
         place.do("close", "--period", period)
     for program in (synthesizer, *gatherers):
@@ -75,7 +77,7 @@ def test_gatherers_come_and_go_and_nothing_is_counted_twice(new_place: NewPlace,
     place.do("close", "--period", 2)
     second.says("tallied")
     first.kill()
-    for period in range(3, place.recipe.horizon + 1):
+    for period in range(3, place.parameters.horizon + 1):
         post(place, letters.of(period))
         place.do("close", "--period", period)
     for program in (synthesizer, second):

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from streamproc.protocol.reports import ReportBatch, encode_report
-from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Study, WindowRelease
-from streamproc.study.releases import share_the_rest
+from streamproc.study import CumulativeRelease, Missing, Population, Study, WindowRelease
+from tests.studies import build_study
 
 ALPHABET = ("a", "b", "c")
 IDS = (*(f"p{number}" for number in range(6)), "ö" * 20, "l" * 31, "l" * 300)
@@ -47,28 +47,6 @@ class Story:
     """What happens in which order; the number says how many records or cuts, or, if odd, that a resume forgets the cuts."""
 
 
-def small_study(
-    *releases: Release,
-    horizon: int = 3,
-    partitions: int = 2,
-    population: Population | None = None,
-    alphabet: Sequence[str] = ALPHABET,
-    rho: float = 1.0,
-) -> Study:
-    """A study whose releases share the budget equally; by default one of each kind."""
-    both = (WindowRelease("w", k=min(2, horizon)), CumulativeRelease("c", event=(alphabet[-1],)))
-    chosen = releases or both
-    return Study(
-        name="study",
-        alphabet=tuple(alphabet),
-        horizon=horizon,
-        population=population or Population(initial=alphabet[0]),
-        privacy=Privacy(rho=rho),
-        releases=share_the_rest(chosen, range(len(chosen))),
-        broker=Broker("embedded:study", partitions),
-    )
-
-
 @st.composite
 def studies(draw: st.DrawFn) -> Study:
     horizon = draw(st.integers(1, 4))
@@ -81,12 +59,13 @@ def studies(draw: st.DrawFn) -> Study:
     )
     windows = [WindowRelease(f"w{k}", k) for k in range(1, min(3, horizon) + 1)]
     some = draw(st.lists(st.sampled_from(windows), unique=True))
-    return small_study(
+    return build_study(
         *some,
         CumulativeRelease("c", event=("b", "c")),
         horizon=horizon,
         partitions=draw(st.integers(1, 3)),
         population=population,
+        alphabet=ALPHABET,
     )
 
 
@@ -154,8 +133,13 @@ def crowded_story(seed: int) -> Story:
         duplicates="first" if rng.random() < 0.5 else "last",
         ahead=None if seed % 2 else int(rng.integers(1, 4)),
     )
-    study = small_study(
-        WindowRelease("w", 2), CumulativeRelease("c", ("c",)), horizon=horizon, partitions=partitions, population=population
+    study = build_study(
+        WindowRelease("w", 2),
+        CumulativeRelease("c", ("c",)),
+        alphabet=ALPHABET,
+        horizon=horizon,
+        partitions=partitions,
+        population=population,
     )
 
     def report() -> tuple[str, int, int]:

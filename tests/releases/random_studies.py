@@ -1,0 +1,109 @@
+"""Studies and histories to test with: built by hand, or random ones from Hypothesis; and what is true about them.
+
+What is true is found by plain Python over the histories, with none of the code under test.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.counters import CounterName
+from streamproc.privacy.cumulative import Allocation
+from streamproc.privacy.window import Measure
+from streamproc.releases.contract import Contract, WindowContract, stated_contracts
+from streamproc.replay.people import People
+from streamproc.study import CumulativeRelease, Missing, Population, Release, Study, WindowRelease
+from tests.studies import build_study
+
+Filled = npt.NDArray[np.uint8]
+
+MEASURES: list[Measure] = ["contrast", "histogram"]
+COUNTERS: list[CounterName] = ["sqrt", "tree", "honaker"]
+ALLOCATIONS: list[Allocation] = ["equal-max", "cubic"]
+
+
+def window_contract(study: Study, n: int) -> WindowContract:
+    """The contract of the only release of a study."""
+    [contract] = stated_contracts(study, n, insecure=True).values()
+    assert isinstance(contract, WindowContract)
+    return contract
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> Study:
+    """Any small study: 2 to 6 symbols, up to 8 periods, one to three releases of any kind, hardly any noise to a lot."""
+    alphabet = "abcdef"[: draw(st.integers(2, 6))]
+    horizon = draw(st.integers(1, 8))
+    events = st.sets(st.sampled_from(alphabet), min_size=1, max_size=len(alphabet) - 1)
+    releases: list[Release] = []
+    for place in range(draw(st.integers(1, 3))):
+        if draw(st.booleans()):
+            k = draw(st.integers(1, min(4, horizon)))
+            releases.append(WindowRelease(f"r{place}", k, measure=draw(st.sampled_from(MEASURES))))
+        else:
+            counter = draw(st.sampled_from(COUNTERS))
+            allocation = draw(st.sampled_from(ALLOCATIONS))
+            releases.append(CumulativeRelease(f"r{place}", tuple(draw(events)), counter=counter, allocation=allocation))
+    return build_study(
+        *releases,
+        alphabet=alphabet,
+        horizon=horizon,
+        rho=10 ** draw(st.floats(-4, 3)),
+        adjacency=draw(st.sampled_from(Adjacency)),
+        population=Population(initial=alphabet[0], missing=Missing(draw(st.none() | st.sampled_from(alphabet)))),
+    )
+
+
+@st.composite
+def histories_of(draw: st.DrawFn, study: Study) -> Filled:
+    """Up to 12 people, some reports missing and filled in."""
+    row = st.lists(st.integers(-1, study.q - 1), min_size=study.horizon, max_size=study.horizon)
+    rows = draw(st.lists(row, min_size=1, max_size=12))
+    return People(None, np.array(rows, dtype=np.int8)).filled(study)
+
+
+@st.composite
+def contracts_of(draw: st.DrawFn, study: Study, n: int) -> Mapping[str, Contract]:
+    """What the study promises; or with so little padding that counts are clamped, and always if it would be slow to test."""
+    promised = stated_contracts(study, n, insecure=True)
+    for name, contract in promised.items():
+        if isinstance(contract, WindowContract) and (contract.expected_rows > 3000 or draw(st.booleans())):
+            promised[name] = replace(contract, n_pad=draw(st.integers(0, 2)))
+    return promised
+
+
+def true_bins(filled: Filled, q: int, k: int, period: int) -> list[int]:
+    """People with each window of the last `k` symbols, oldest symbol first in the order of windows."""
+    seen = Counter(tuple(row[period - k : period]) for row in filled.tolist())
+    return [seen[window] for window in product(range(q), repeat=k)]
+
+
+def true_at_least(study: Study, release: CumulativeRelease, filled: Filled, period: int) -> list[int]:
+    """People with at least 1, 2, ... `period` events so far."""
+    events = [sum(study.alphabet[symbol] in release.event for symbol in row[:period]) for row in filled.tolist()]
+    return [sum(count >= b for count in events) for b in range(1, period + 1)]
+
+
+def true_share(study: Study, filled: Filled, period: int, width: int, predicate: Callable[[tuple[str, ...]], bool]) -> float:
+    """The share of people whose last `width` symbols satisfy the predicate."""
+    windows = [tuple(study.alphabet[symbol] for symbol in row[period - width : period]) for row in filled.tolist()]
+    return sum(map(predicate, windows)) / len(windows)
+
+
+def sticky_panel(n: int, horizon: int, seed: int) -> Filled:
+    """People of whom one in seven is a 1 at first, and who change rarely: like months in poverty."""
+    rng = np.random.default_rng(seed)
+    filled = np.empty((n, horizon), dtype=np.uint8)
+    filled[:, 0] = rng.random(n) < 1 / 7
+    for period in range(1, horizon):
+        to_one = np.where(filled[:, period - 1] == 1, 0.88, 0.02)
+        filled[:, period] = rng.random(n) < to_one
+    return filled

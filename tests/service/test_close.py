@@ -1,0 +1,314 @@
+"""A period is closed once, in its turn, by a steward's word; and whoever waits for it is told what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamproc.cli.formatting import showing_stages
+from streamproc.client.reporter import Reporter
+from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, OffsetLost, Refused
+from streamproc.log.port import Log, Offset
+from streamproc.privacy.types import Period
+from streamproc.protocol.tallies import Tally
+from streamproc.protocol.topics import Topics
+from streamproc.replay import tallies_of
+from streamproc.service.close import CloseOutcome, close_period_now, last_closed_period, until_released
+from streamproc.service.deployment import Deployment
+from streamproc.service.release_stages import Awaited, Stage
+from streamproc.study import Schedule
+from streamproc.testing.simulated import Faults
+from tests.synthesizer.runs import HISTORIES, STUDY, begun, fed
+from tests.world.study_world import StudyWorld
+from tests.world.virtual_time import BEGINNING, in_virtual_time
+
+
+@dataclass(frozen=True)
+class Steward(Deployment):
+    """The study as a steward has it, in a world."""
+
+    world: StudyWorld = field(kw_only=True)
+
+    def connect(self) -> Log:
+        return self.world.connection("steward")
+
+
+def steward_of(world: StudyWorld) -> Steward:
+    return Steward(STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, world=world)
+
+
+def in_a_study(story: Callable[[StudyWorld, Steward], Coroutine[Any, Any, None]]) -> None:
+    async def told() -> None:
+        world = await begun()
+        await story(world, steward_of(world))
+
+    in_virtual_time(told())
+
+
+async def report(world: StudyWorld, period: int = 1) -> None:
+    await Reporter(world.log, STUDY).report("somebody", period, STUDY.alphabet[0])
+
+
+def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        before = world.snapshot()
+        with pytest.raises(Refused, match="without people; send first"):
+            await close_period_now(steward, Period(1))
+        assert world.snapshot() == before
+        await report(world)
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
+
+    in_a_study(story)
+
+
+def test_a_period_is_closed_once_and_in_its_turn() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        await report(world)
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
+        before = world.snapshot()
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.ALREADY
+        with pytest.raises(InvalidInput, match="^period 3: period 2 must be closed first"):
+            await close_period_now(steward, Period(3))
+        assert world.snapshot() == before
+        assert await last_closed_period(steward, world.log) == 1
+
+    in_a_study(story)
+
+
+@pytest.mark.parametrize("partition", range(STUDY.broker.partitions))
+def test_closing_a_later_period_says_whether_any_partition_has_new_reports(partition: int) -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        await report(world, period=1)
+        await report(world, period=2)  # sent ahead: it belongs to period 2, but came before
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
+        assert await close_period_now(steward, Period(2)) is CloseOutcome.SILENT
+        await world.log.append(Topics(STUDY.name).reports, partition, b"whatever it is")
+        assert await close_period_now(steward, Period(3)) is CloseOutcome.REPORTED
+
+    in_a_study(story)
+
+
+class ControlDenied(Faults):
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if topic is not None and topic.endswith(".control"):
+            raise NotAllowed("not for a reporter")
+
+
+def test_who_may_not_read_the_cuts_takes_every_period_for_open() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        await report(world)
+        await close_period_now(steward, Period(1))
+        assert await last_closed_period(steward, world.connection("reporter", ControlDenied())) == 0
+
+    in_a_study(story)
+
+
+async def stages_of(steward: Steward, meanwhile: Coroutine[Any, Any, None]) -> list[str]:
+    """What somebody who waits for period 1 is shown, each stage once, while this happens."""
+    shown: list[str] = []
+
+    def show(stage: Stage) -> None:
+        if shown[-1:] != [str(stage)]:
+            shown.append(str(stage))
+
+    waiting = asyncio.create_task(until_released(steward, Period(1), show=show))
+    await meanwhile
+    await asyncio.wait_for(waiting, timeout=60)
+    return shown
+
+
+async def send_tally(world: StudyWorld, partition: int) -> None:
+    """Of period 1."""
+    part = HISTORIES[partition :: STUDY.broker.partitions]
+    await world.send_tally(Tally(partition, Period(1), len(part), tallies_of(STUDY, part)[0]))
+
+
+@dataclass
+class SlowCommits(Faults):
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if call == "commit":
+            await asyncio.sleep(10)
+
+
+def test_a_wait_for_a_release_shows_each_stage_of_it() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            await asyncio.sleep(5)
+            log = world.connection("synthesizer", SlowCommits())
+            synthesizing = asyncio.create_task(world.synthesizer(log=log).run())
+            await asyncio.sleep(20)
+            for partition in (1, 0):
+                await send_tally(world, partition)
+                await asyncio.sleep(5)
+            while world.ledger().period < 1:
+                await asyncio.sleep(1)
+            synthesizing.cancel()
+
+        assert await stages_of(steward, meanwhile()) == [
+            "waiting for a synthesizer to begin the study",
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for gatherers to tally period 1 of partition 0",
+            "every partition is tallied; waiting for the synthesizer to release period 1",
+        ]
+
+    in_a_study(story)
+
+
+def test_a_release_that_comes_soon_is_waited_for_without_a_word() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        assert await stages_of(steward, fed(world, world.synthesizer().run())) == []
+
+    in_a_study(story)
+
+
+def test_a_wait_for_the_release_time_shows_that_time() -> None:
+    schedule = Schedule(BEGINNING, timedelta(minutes=1), release_after=timedelta(hours=2))
+
+    async def story() -> None:
+        world = await StudyWorld(replace(STUDY, schedule=schedule)).begin()
+        steward = replace(steward_of(world), study=world.study, clock=world.clock, timeout=3 * 60 * 60)
+
+        async def meanwhile() -> None:
+            synthesizing = asyncio.create_task(world.synthesizer(log=world.connection("synthesizer", SlowCommits())).run())
+            for partition in (0, 1):
+                await asyncio.sleep(30)
+                await send_tally(world, partition)
+            await asyncio.sleep(2 * 60 * 60 + 60)
+            synthesizing.cancel()
+
+        assert await stages_of(steward, meanwhile()) == [
+            "waiting for a synthesizer to begin the study",
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for gatherers to tally period 1 of partition 1",
+            "every partition is tallied; waiting for the release time of period 1, 2026-01-01 02:01:00 UTC",
+            "every partition is tallied; waiting for the synthesizer to release period 1",
+        ]
+
+    in_virtual_time(story())
+
+
+@dataclass(frozen=True)
+class Faulty(Steward):
+    """The same over a connection with faults."""
+
+    faults: Faults = field(kw_only=True)
+
+    def connect(self) -> Log:
+        return self.world.connection("steward", self.faults)
+
+
+def faulty(steward: Steward, faults: Faults) -> Faulty:
+    return Faulty(STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, world=steward.world, faults=faults)
+
+
+class TalliesDenied(Faults):
+    """A steward may know where the topic begins and ends, but not what it holds."""
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if topic is not None and topic.endswith(".tallies") and call == "read":
+            raise NotAllowed("not for a steward")
+
+
+def test_a_steward_without_the_right_to_read_tallies_sees_no_partition() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            synthesizing = asyncio.create_task(world.synthesizer().run())
+            for partition in (0, 1):
+                await asyncio.sleep(10)
+                await send_tally(world, partition)
+            await asyncio.sleep(10)
+            synthesizing.cancel()
+
+        assert await stages_of(faulty(steward, TalliesDenied()), meanwhile()) == [
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for the gatherers and the synthesizer to release period 1",
+        ]
+
+    in_a_study(story)
+
+
+class TalliesLost(Faults):
+    """The topic is created again while a steward reads it."""
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if topic is not None and topic.endswith(".tallies") and call == "read":
+            raise OffsetLost(topic, 0, Offset(1), Offset(0), Offset(0))
+
+
+def test_tallies_that_are_lost_do_not_end_a_wait_for_a_release() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            synthesizing = asyncio.create_task(world.synthesizer().run())
+            for partition in (0, 1):
+                await asyncio.sleep(10)
+                await send_tally(world, partition)
+            await asyncio.sleep(10)
+            synthesizing.cancel()
+
+        assert await stages_of(faulty(steward, TalliesLost()), meanwhile()) == [
+            "waiting for gatherers to tally period 1 of partitions 0, 1",
+            "waiting for the gatherers and the synthesizer to release period 1",
+        ]
+
+    in_a_study(story)
+
+
+def test_a_steward_without_the_right_to_read_tallies_sees_the_release_time() -> None:
+    stage = Stage(Awaited.RELEASE, Period(3), until=datetime(2026, 4, 2, 12, tzinfo=UTC))
+
+    assert str(stage) == (
+        "waiting for the gatherers and the synthesizer to release period 3, not before 2026-04-02 12:00:00 UTC"
+    )
+
+
+@dataclass
+class Away(Faults):
+    """The broker does not answer from one time of the event loop to another."""
+
+    first: float
+    last: float
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if self.first <= asyncio.get_running_loop().time() < self.last:
+            raise LogUnavailable("nobody is there")
+
+
+def test_a_broker_that_is_away_for_a_while_is_shown_and_waited_for() -> None:
+    async def story(world: StudyWorld, steward: Steward) -> None:
+        async def meanwhile() -> None:
+            await asyncio.sleep(20)
+            await fed(world, world.synthesizer().run())
+
+        now = asyncio.get_running_loop().time()
+        beginning = "waiting for a synthesizer to begin the study"
+        shown = await stages_of(faulty(steward, Away(now + 5, now + 10)), meanwhile())
+        assert shown == [beginning, "waiting for the broker, which does not answer", beginning]
+
+    in_a_study(story)
+
+
+def test_many_missing_partitions_are_not_all_named() -> None:
+    stage = Stage(Awaited.TALLIES, Period(3), range(100))
+
+    assert str(stage) == "waiting for gatherers to tally period 3 of partitions 0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
+
+
+def test_lines_about_one_stage_are_paced(capsys: pytest.CaptureFixture[str]) -> None:
+    async def story() -> None:
+        with showing_stages(3) as show:
+            for missing in range(25, 0, -1):
+                show(Stage(Awaited.TALLIES, Period(3), [missing]))
+                await asyncio.sleep(1)
+            show(Stage(Awaited.SYNTHESIZER, Period(3)))
+            show(Stage(Awaited.SYNTHESIZER, Period(3)))
+
+    in_virtual_time(story())
+    *paced, last = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(" of ")[2] for line in paced] == ["partition 25", "partition 15", "partition 5"]
+    assert last == "period 3 is closed; every partition is tallied; waiting for the synthesizer to release period 3"

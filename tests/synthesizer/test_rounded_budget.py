@@ -1,0 +1,52 @@
+"""A study whose contracts spend the float nearest to its budget goes on under a program that rounds the budget down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streamproc.client.public_reader import PublicReader
+from streamproc.privacy.types import Rho
+from streamproc.releases.contract import stated_contracts
+from streamproc.service.restore import _rebuild
+from streamproc.study import Privacy
+from tests.synthesizer.runs import HISTORIES, STUDY, doomed, fed
+from tests.world.study_world import StudyWorld
+from tests.world.virtual_time import in_virtual_time
+
+NEAREST = replace(STUDY, privacy=Privacy(rho=0.1))
+ROUNDED = replace(STUDY, privacy=Privacy(rho=0.1, limit=Rho(0.09999999999999999)))
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["resumed", "restored"])
+def test_a_study_keeps_the_noise_of_its_contracts(lost: bool) -> None:
+    began = stated_contracts(NEAREST, len(HISTORIES), insecure=True)
+    assert began["c"].rho != stated_contracts(ROUNDED, len(HISTORIES), insecure=True)["c"].rho
+
+    async def run() -> None:
+        world = await StudyWorld(NEAREST).begin()
+        public = PublicReader(world.log, ROUNDED)
+
+        async def live() -> None:
+            await doomed(world, lambda number, moment: len(settled(world)) == 2)
+            if lost:
+                stored = await _rebuild(ROUNDED, world.log, world.ledger())
+                assert {name: each.rho for name, each in stored.synthesis.contracts.items()} == {
+                    name: each.rho for name, each in began.items()
+                }
+            await world.synthesizer(study=ROUNDED).run()
+
+        await fed(world, live())
+        await public.catch_up()
+        public.check_complete()
+        assert {name: each.rho for name, each in public.contracts().items()} == {
+            name: each.rho for name, each in began.items()
+        }
+
+    in_virtual_time(run())
+
+
+def settled(world: StudyWorld) -> tuple[object, ...]:
+    values = world.committed(world.topics.ledger)
+    return world.ledger().periods if values else ()

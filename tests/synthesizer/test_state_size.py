@@ -1,0 +1,166 @@
+"""Room for whatever is drawn is made before it is drawn, so that a full disk or too little memory tells nothing about it."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from streamproc.errors import NotEnoughMemory, Refused
+from streamproc.privacy.noise import NoiseSource
+from streamproc.privacy.types import Period
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contract import MAX_ROWS, make_contracts, stated_contracts
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.tally_state import TallyState
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
+from streamproc.synthesizer.checkpoint import Checkpoint, write_checkpoint
+from streamproc.synthesizer.outbox import build_pending_release
+from streamproc.synthesizer.state_size import FIXED_MEMORY_BYTES, max_state_size, max_step_memory
+from tests.studies import build_study
+from tests.synthesizer.runs import begun, fed
+from tests.world.disk import MemoryDisk
+from tests.world.study_world import FreshEntropy
+from tests.world.virtual_time import in_virtual_time
+
+RELEASES: list[Release] = [
+    WindowRelease("a-window", 1, measure="histogram"),
+    WindowRelease("a-window", 3, measure="histogram"),
+    WindowRelease("a-window", 1),
+    WindowRelease("a-window", 4),
+    *(CumulativeRelease("counts", ("b",), counter=counter) for counter in ("tree", "honaker", "sqrt")),
+]
+HORIZON = 6
+
+
+def study_of(release: Release, rho: float) -> Study:
+    return build_study(release, alphabet="ab", horizon=HORIZON, rho=rho, partitions=1)
+
+
+def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
+    """Of each period, the state file's size and what was allowed for it before."""
+    disk, entropy, topics = MemoryDisk(), SeededEntropy(seed), Topics(study.name)
+    synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), TallyState.of(study, people)
+    symbols, found = np.random.default_rng(seed), []
+    for _ in range(study.horizon):
+        cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
+        after, steps = synthesis.step(counts, entropy)
+        stored = Checkpoint(after, build_pending_release(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
+        found.append((write_checkpoint(disk, bytes(32), stored), max_state_size(synthesis)))
+        synthesis = after
+    return found
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: f"{release.kind} {getattr(release, 'k', '')}")
+def test_what_is_allowed_for_is_enough_for_every_draw_and_not_much_more(release: Release) -> None:
+    for rho, people, seed in product((1e-4, 1.0), (3, 20_000), range(5)):
+        for size, allowed in sizes(study_of(release, rho), people, seed):
+            assert size <= allowed <= 2 * size + 64_000
+
+
+def test_how_many_people_a_histogram_makes_is_noise_and_the_room_for_them_is_not() -> None:
+    study = study_of(RELEASES[0], 1e-4)
+    first = [sizes(study, 5000, seed)[0] for seed in range(10)]
+    assert len({size for size, _ in first}) > 1
+    assert len({allowed for _, allowed in first}) == 1
+
+
+def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
+    study = study_of(RELEASES[0], 1e-4)
+    padding = stated_contracts(study, 1, insecure=True)["a-window"].expected_rows - 1  # type: ignore[union-attr]
+    contract = stated_contracts(study, MAX_ROWS - padding, insecure=True)["a-window"]
+    assert contract.expected_rows == MAX_ROWS  # type: ignore[union-attr]
+    assert max_state_size(Synthesis.start({"a-window": contract})) > MAX_ROWS
+
+
+class NoDisk(MemoryDisk):
+    def write(self, name: str, content: bytes) -> None:
+        """Keeps nothing, so that only the step and its encoding are measured."""
+
+
+def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[int, int]]:
+    """Of each period, the most memory that was held above what was there before, and what was allowed for it before."""
+    entropy, topics, disk = SeededEntropy(seed), Topics(study.name), NoDisk()
+    synthesis, cohort = Synthesis.start(make_contracts(study, people, entropy)), TallyState.of(study, people)
+    symbols, found = np.random.default_rng(seed), []
+    for _ in range(study.horizon):
+        drawn = symbols.integers(0, study.q, people, dtype=np.uint8)
+        cohort, counts = cohort.fold(np.where(symbols.random(people) < 0.99, 0, drawn).astype(np.uint8) if skewed else drawn)
+        tracemalloc.start()
+        try:
+            after, steps = synthesis.step(counts, entropy)
+            stored = Checkpoint(
+                after, build_pending_release(topics, synthesis, after, steps, bytes(32), entropy.salt(after.period))
+            )
+            write_checkpoint(disk, bytes(32), stored)
+            found.append((tracemalloc.get_traced_memory()[1], max_step_memory(synthesis)))
+        finally:
+            tracemalloc.stop()
+        synthesis = after
+    return found
+
+
+MANY_BINS = WindowRelease("a-window", 6)
+THIRD = Fraction(1, 3)
+TOGETHER = (
+    WindowRelease("a-window", 2, share=THIRD),
+    WindowRelease("another", 3, measure="histogram", share=THIRD),
+    CumulativeRelease("counts", ("b",), share=THIRD),
+)
+
+
+@pytest.mark.parametrize("skewed", [False, True], ids=["even", "skewed"])
+@pytest.mark.parametrize(
+    ("releases", "alphabet", "people"),
+    [
+        *(((release,), "ab", 400_000) for release in RELEASES[:-1]),
+        ((MANY_BINS,), "abcd", 1_000),
+        ((MANY_BINS,), "abcd", 400_000),
+        ((RELEASES[0],), "ab", 3),
+        ((RELEASES[-1],), "ab", 3),
+        (TOGETHER, "ab", 400_000),
+    ],
+)
+def test_memory_that_is_allowed_for_is_enough_for_every_draw_and_not_much_more(
+    releases: tuple[Release, ...], alphabet: str, people: int, skewed: bool
+) -> None:
+    study = replace(study_of(releases[0], 0.1), alphabet=tuple(alphabet), releases=releases)
+    for peak, allowed in peaks(study, people, seed=1, skewed=skewed):
+        assert peak <= allowed <= 2 * peak + FIXED_MEMORY_BYTES
+
+
+class FullDisk(MemoryDisk):
+    def reserve_space(self, name: str, size: int) -> None:
+        raise Refused("state: cannot be written: No space left on device")
+
+
+class NeverAsked(FreshEntropy):
+    def draw(self, release: str, period: Period) -> NoiseSource:
+        raise AssertionError("drawn before there was room for it")
+
+
+def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamproc.synthesizer.worker.max_step_memory", lambda _: 2**62, raising=False)
+
+    async def run() -> None:
+        world = await begun()
+        with pytest.raises(NotEnoughMemory, match="the next period is not drawn: 4,398,046,511,104 MiB of memory"):
+            await fed(world, world.synthesizer(entropy=NeverAsked(0)).run())
+        assert world.ledger().period == 0
+
+    in_virtual_time(run())
+
+
+def test_on_a_full_disk_nothing_is_drawn() -> None:
+    async def run() -> None:
+        world = await begun()
+        with pytest.raises(Refused, match="No space left"):
+            await fed(world, world.synthesizer(disk=FullDisk(), entropy=NeverAsked(0)).run())
+        assert world.ledger().period == 0
+
+    in_virtual_time(run())

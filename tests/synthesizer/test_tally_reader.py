@@ -1,0 +1,231 @@
+"""The synthesizer's inbox: tallies of all partitions, however often they were sent, and nothing that does not add up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from streamproc.errors import Refused
+from streamproc.log.port import TopicSettings
+from streamproc.privacy.types import Period
+from streamproc.protocol.tallies import Tally
+from streamproc.study import CumulativeRelease, WindowRelease
+from streamproc.synthesizer.tally_reader import TallyReader
+from tests.studies import build_study
+from tests.synthesizer.runs import HISTORIES, begun
+from tests.world.study_world import StudyWorld
+from tests.world.virtual_time import in_virtual_time
+
+STUDY = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), partitions=2)
+"""Three periods; windows from the second on."""
+
+
+def tally(partition: int, period: int, *, people: int = 4, w: list[int] | None = None, c: list[int] | None = None) -> Tally:
+    windows = w or ([0, 0, 0, 0] if period == 1 else [people, 0, 0, 0])
+    return of(partition, period, people, {"w": windows, "c": c or [0, 0, 0]})
+
+
+def of(partition: int, period: int, people: int, counts: Mapping[str, list[int]]) -> Tally:
+    arrays = {name: np.array(numbers, dtype=np.int64) for name, numbers in counts.items()}
+    return Tally(partition, Period(period), people, arrays)
+
+
+async def inbox_with(*tallies: Tally) -> TallyReader:
+    world = await StudyWorld(STUDY).begin()
+    for each in tallies:
+        await world.send_tally(each)
+    inbox = await TallyReader.open(world.log, STUDY)
+    await inbox.poll(timeout=0)
+    assert inbox.topic == world.topics.tallies
+    assert inbox.position == await world.log.high_watermark(inbox.topic, 0)
+    return inbox
+
+
+def test_a_period_is_complete_when_every_partition_has_tallied_it() -> None:
+    async def run() -> None:
+        inbox = await inbox_with(tally(0, 1, c=[1, 0, 0]), tally(1, 1, people=5, c=[2, 0, 0]), tally(0, 2))
+        whole = inbox.complete(Period(1))
+        assert whole is not None
+        assert (whole.period, whole.people) == (1, 9)
+        assert {name: counts.tolist() for name, counts in whole.counts.items()} == {"w": [0, 0, 0, 0], "c": [3, 0, 0]}
+        assert inbox.complete(Period(2)) is None
+        assert inbox.watermark == 1
+        await inbox.close()
+
+    in_virtual_time(run())
+
+
+def test_before_anybody_has_tallied_the_watermark_is_0() -> None:
+    async def run() -> None:
+        inbox = await inbox_with()
+        assert (inbox.watermark, inbox.complete(Period(1))) == (0, None)
+
+    in_virtual_time(run())
+
+
+def test_a_tally_sent_twice_counts_once() -> None:
+    async def run() -> None:
+        inbox = await inbox_with(tally(0, 1), tally(0, 1), tally(1, 1), tally(0, 1))
+        whole = inbox.complete(Period(1))
+        assert whole is not None and whole.people == 8
+        assert inbox.watermark == 1
+
+    in_virtual_time(run())
+
+
+def test_what_is_forgotten_takes_no_room_but_is_still_part_of_the_watermark() -> None:
+    async def run() -> None:
+        inbox = await inbox_with(*[tally(partition, period) for period in (1, 2, 3) for partition in (0, 1)])
+        inbox.forget(Period(2))
+        assert [inbox.complete(Period(period)) is None for period in (1, 2, 3)] == [True, True, False]
+        assert inbox.watermark == 3
+        assert list(inbox._waiting) == [3]
+
+    in_virtual_time(run())
+
+
+def test_what_was_forgotten_before_it_came_is_not_kept_either() -> None:
+    async def run() -> None:
+        world = await StudyWorld(STUDY).begin()
+        inbox = await TallyReader.open(world.log, STUDY)
+        inbox.forget(Period(1))
+        for partition in (0, 1):
+            await world.send_tally(tally(partition, 1))
+        await inbox.poll(timeout=0)
+        assert (inbox.watermark, list(inbox._waiting)) == (1, [])
+        await world.send_tally(tally(0, 1, c=[4, 0, 0]))
+        with pytest.raises(Refused, match="two different tallies"):
+            await inbox.poll(timeout=0)
+
+    in_virtual_time(run())
+
+
+REFUSED = {
+    "two different tallies": (tally(0, 2), tally(0, 2, w=[3, 1, 0, 0])),
+    "a tally of partition 2, but the study has 2": (tally(2, 1),),
+    "partition 0, period 2: its number of people changed": (tally(0, 1), tally(0, 2, people=5)),
+    "partition 1, period 4: a tally that this study does not have": (tally(1, 4),),
+    "partition 0, period 1: a tally that": (of(0, 1, 4, {"w": [0] * 4}),),
+    "partition 0, period 2: a tally that": (tally(0, 2, w=[3, 0, 0, 0]),),
+    "partition 1, period 1: a tally that": (tally(1, 1, w=[4, 0, 0, 0]),),
+    "partition 1, period 2: a tally that": (tally(1, 2, w=[4, 0]),),
+    "partition 0, period 3: a tally that": (tally(0, 3, c=[3, 2, 0]),),
+    "partition 1, period 3: a tally that": (tally(1, 3, c=[0, 0, 0, 0]),),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_tallies_that_do_not_add_up_stop_the_study(reason: str) -> None:
+    async def run() -> None:
+        with pytest.raises(Refused, match=reason) as refused:
+            await inbox_with(*REFUSED[reason])
+        assert "\n" not in str(refused.value)
+
+    in_virtual_time(run())
+
+
+def test_a_record_that_is_no_tally_stops_the_study() -> None:
+    async def run() -> None:
+        world = await StudyWorld(STUDY).begin()
+        await world.log.append(world.topics.tallies, 0, b"?")
+        inbox = await TallyReader.open(world.log, STUDY)
+        with pytest.raises(Refused, match="tallies offset 0: no tally"):
+            await inbox.poll(timeout=0)
+
+    in_virtual_time(run())
+
+
+def test_tallies_whose_first_are_gone_are_refused() -> None:
+    async def run() -> None:
+        world = await StudyWorld(STUDY).begin()
+        await world.send_tally(tally(0, 1))
+        world.broker.partition(world.topics.tallies, 0).trim(1)
+        with pytest.raises(Refused, match="its first records are gone"):
+            await TallyReader.open(world.log, STUDY)
+
+    in_virtual_time(run())
+
+
+def test_conflicting_tallies_stop_a_running_synthesizer_which_releases_nothing_more() -> None:
+    async def run() -> None:
+        world = await begun()
+        running = asyncio.create_task(world.synthesizer().run())
+        await world.clock.sleep(1)
+        await world.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
+        await world.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [2, 0, 0]}))
+        with pytest.raises(Refused, match="partition 0, period 1: two different tallies"):
+            await running
+        assert world.ledger().period == 0
+
+    in_virtual_time(run())
+
+
+def test_tallies_of_another_number_of_people_than_the_study_has_are_refused() -> None:
+    """As after a tallies topic that was created anew: nobody remembers what it said before."""
+
+    async def run() -> None:
+        world = await begun()
+        running = asyncio.create_task(world.synthesizer().run())
+        await world.clock.sleep(1)
+        for partition in (0, 1):
+            await world.send_tally(of(partition, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
+        await world.clock.sleep(1)
+        running.cancel()
+        assert world.ledger().period == 1
+        world.broker.delete(world.topics.tallies)
+        world.broker.create(world.topics.tallies, TopicSettings(1))
+        for partition in (0, 1):
+            await world.send_tally(of(partition, 2, 11, {"w": [11, 0, 0, 0], "c": [1, 0, 0]}))
+        with pytest.raises(Refused, match="period 2: its tallies are of another number of people"):
+            await world.synthesizer().run()
+        assert world.ledger().period == 1
+
+    in_virtual_time(run())
+
+
+def test_a_recreated_tallies_topic_is_refused() -> None:
+    async def run() -> None:
+        world = await begun()
+        running = asyncio.create_task(world.synthesizer().run())
+        await world.clock.sleep(1)
+        world.broker.delete(world.topics.tallies)
+        world.broker.create(world.topics.tallies, TopicSettings(1))
+        with pytest.raises(Refused, match="study.tallies: the log begins later or ends earlier than it must"):
+            await running
+
+    in_virtual_time(run())
+
+
+def test_a_study_in_which_nobody_reported_cannot_go_on() -> None:
+    async def run() -> None:
+        world = await begun()
+        running = asyncio.create_task(world.synthesizer().run())
+        await world.clock.sleep(1)
+        for partition in (0, 1):
+            await world.send_tally(of(partition, 1, 0, {"w": [0] * 4, "c": [0, 0, 0]}))
+        with pytest.raises(Refused, match="nobody reported in period 1"):
+            await running
+        assert not world.disk.files
+
+    in_virtual_time(run())
+
+
+def test_what_was_released_is_not_kept_by_a_synthesizer() -> None:
+    async def run() -> None:
+        world = await begun()
+        kept: list[list[int]] = []
+        forget = TallyReader.forget
+
+        def watched(inbox: TallyReader, through: Period) -> None:
+            forget(inbox, through)
+            kept.append(sorted(inbox._waiting))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(TallyReader, "forget", watched)
+            await asyncio.gather(world.feed(HISTORIES), world.synthesizer().run())
+        assert kept == [[], [2, 3], [3]]
+
+    in_virtual_time(run())

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from streamproc.privacy.types import IntArray, Period
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, make_contracts
-from streamproc.releases.cumulative import CumulativeState, step_cumulative
-from streamproc.releases.window import WindowState, step_window
+from streamproc.releases.contracts import make_contracts
+from streamproc.releases.cumulative import CumulativeContract
+from streamproc.releases.cumulative_synthesis import CumulativeState, step_cumulative
+from streamproc.releases.kind import Contract
+from streamproc.releases.window import WindowContract
+from streamproc.releases.window_synthesis import WindowState, step_window
 from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import parse_study
 

@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from streamproc.panel import AtLeast, LastSymbols, Panel, count_of, in_a_row
-from streamproc.panel.panel import window_answer
+from streamproc.panel.answer import make_answer
 from streamproc.privacy.types import FloatArray, Period
-from streamproc.releases.contract import WindowContract
+from streamproc.releases.window import WindowContract
 from streamproc.replay import ReplayResult
 
 QUARTERLY: dict[str, LastSymbols] = {
@@ -65,7 +65,7 @@ def bin_answers(run: int, replayed: ReplayResult) -> FloatArray:
     answers = []
     for period in map(Period, range(contract.mechanism.k, panel.period + 1)):
         counts = panel.counts(period)
-        given = [window_answer(contract, "", weights, counts, period, 0.95) for weights in one_bin]
+        given = [make_answer(contract, "", period, weights, counts, None, 0.95) for weights in one_bin]
         answers.append([(answer.value, answer.low, answer.high) for answer in given])
     return np.array(answers)
 
@@ -75,7 +75,7 @@ def sums(run: int, replayed: ReplayResult) -> FloatArray:
     panel = _only(replayed)
     shares = np.zeros((panel.period, panel.period))
     for period, steps in enumerate(replayed.steps, start=1):
-        shares[period - 1, :period] = steps[panel.contract.name].bins / panel.contract.n
+        shares[period - 1, :period] = steps[panel.contract.name].counts / panel.contract.n
     return shares
 
 

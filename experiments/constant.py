@@ -19,7 +19,7 @@ from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Panel, count_of
 from streamproc.privacy.types import FloatArray
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import WindowContract
+from streamproc.releases.window import WindowContract
 from streamproc.replay import ReplayResult
 from streamproc.study import WindowRelease
 

@@ -12,12 +12,12 @@ from experiments.answers import bins, sums
 from experiments.report import Settings
 from experiments.summaries import Ranged, ratio_of_means, squared_errors
 from experiments.trials import Symbols, Trial
-from streamproc.panel.accuracy import window_stderr
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import WindowContract
+from streamproc.releases.window import WindowContract
+from streamproc.releases.window_accuracy import window_stderr
 from streamproc.study import CumulativeRelease, WindowRelease
 
 RHO = 0.005

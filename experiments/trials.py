@@ -16,8 +16,10 @@ from rich.progress import track
 from streamproc.files.study_files import read_people
 from streamproc.panel import LastSymbols
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.types import FloatArray
-from streamproc.releases.contract import Contract, WindowContract, make_contracts
+from streamproc.privacy.types import FloatArray, Period
+from streamproc.releases.contracts import make_contracts
+from streamproc.releases.kind import Contract
+from streamproc.releases.window import WindowContract
 from streamproc.replay import ReplayResult, tallies_of
 from streamproc.replay.replay import Tallies
 from streamproc.service.monte_carlo import repeat_study
@@ -76,7 +78,7 @@ class Trial:
     def truth(self, query: LastSymbols, period: int) -> float:
         """The share of people for whom `query` holds at `period >= k`."""
         assert isinstance(self.contract, WindowContract)
-        weights = query.weights(self.contract, period)
+        weights = self.contract.query_weights(query, Period(period))
         return float(weights @ self.true_bins[period - self.contract.mechanism.k])
 
 

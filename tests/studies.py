@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
-from streamproc.study.releases import share_the_rest
 
 
 def build_study(
@@ -34,7 +33,7 @@ def build_study(
         horizon=horizon,
         population=population or Population(initial=alphabet[0], roster=roster),
         privacy=Privacy(rho=rho, adjacency=adjacency),
-        releases=share_the_rest(chosen, [place for place, release in enumerate(chosen) if release.share == 1]),
+        releases=tuple(chosen),
         broker=Broker(f"embedded:{name}", partitions),
     )
 

@@ -104,7 +104,7 @@ def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
     check.whole("horizon", values["horizon"], 1, kind.max_horizon)
     check.flag("insecure", values["insecure"])
     try:
-        return kind.from_values({**values, "alphabet": alphabet}, check)
+        return kind.from_values(values, alphabet, check)
     except ValueError as error:
         if error.__class__ is not ValueError:
             raise

@@ -141,8 +141,8 @@ class CumulativeContract(Contract):
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], check: Validator) -> CumulativeContract:
-        check.require("alphabet", values["alphabet"], values["alphabet"] == EVENT_ALPHABET, "0 and 1")
+    def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> CumulativeContract:
+        check.require("alphabet", values["alphabet"], alphabet == EVENT_ALPHABET, "0 and 1")
         check.choice("counter", values["counter"], get_args(CounterName))
         event, sigmas = check.sequence("event", values["event"]), check.sequence("sigmas", values["sigmas"])
         is_event = bool(event) and all(isinstance(symbol, str) for symbol in event)
@@ -153,7 +153,7 @@ class CumulativeContract(Contract):
         counts = counter(values["counter"], values["horizon"])
         return cls(
             name=values["release"],
-            alphabet=tuple(values["alphabet"]),
+            alphabet=alphabet,
             n=values["n"],
             rho=Rho(values["rho"]),
             mechanism=CumulativeMechanism(counts, Adjacency(values["adjacency"]), sigmas),

@@ -146,6 +146,8 @@ class Contract(ABC):
     """A `Mechanism` of this kind."""
     insecure: bool
     """Whether the noise can be repeated or foreseen."""
+    n_pad: int = 0
+    """Synthetic people added to every count so that noise hardly ever makes one negative; 0 if the kind has none."""
 
     kind: ClassVar[str]
     zero_out_has_neighbours: ClassVar[bool]
@@ -190,7 +192,7 @@ class Contract(ABC):
 
     @classmethod
     @abstractmethod
-    def from_values(cls, values: Mapping[str, Any], check: Validator) -> Contract:
+    def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> Contract:
         """The contract that `to_dict` wrote; the common values are checked already, those of this kind by `check`."""
 
     # Rows and columns
@@ -199,11 +201,6 @@ class Contract(ABC):
     def horizon(self) -> int:
         """`T`."""
         return int(self.mechanism.horizon)
-
-    @property
-    def n_pad(self) -> int:
-        """Synthetic people added to every count so that noise hardly ever makes one negative; 0 if the kind has none."""
-        return 0
 
     @property
     @abstractmethod

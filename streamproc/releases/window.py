@@ -104,8 +104,6 @@ class WindowContract(Contract):
     """The public parameters of a window release."""
 
     mechanism: WindowMechanism
-    padding: int
-    """Synthetic people added to each bin, `n_pad`."""
 
     kind: ClassVar[Literal["window"]] = "window"
     max_horizon: ClassVar[int] = MAX_HORIZON
@@ -139,7 +137,7 @@ class WindowContract(Contract):
             rho=rho,
             mechanism=mechanism,
             insecure=insecure,
-            padding=padding_of(mechanism, release.beta),
+            n_pad=padding_of(mechanism, release.beta),
         )
         most = max_window_rows(mechanism.bins)
         if contract.expected_rows > most:
@@ -153,14 +151,14 @@ class WindowContract(Contract):
         return {
             "k": self.mechanism.k,
             "measure": self.mechanism.measure,
-            "n_pad": self.padding,
+            "n_pad": self.n_pad,
             "sigma_first": self.mechanism.sigma_first,
             "sigma_later": self.mechanism.sigma_later,
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], check: Validator) -> WindowContract:
-        q = len(values["alphabet"])
+    def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> WindowContract:
+        q = len(alphabet)
         check.choice("measure", values["measure"], get_args(Measure))
         check.whole("k", values["k"], 1, min(values["horizon"], MAX_BINS.bit_length()))
         bins = q ** values["k"]
@@ -181,24 +179,20 @@ class WindowContract(Contract):
         )
         return cls(
             name=values["release"],
-            alphabet=tuple(values["alphabet"]),
+            alphabet=alphabet,
             n=values["n"],
             rho=Rho(values["rho"]),
             mechanism=mechanism,
             insecure=values["insecure"],
-            padding=values["n_pad"],
+            n_pad=values["n_pad"],
         )
 
     # Rows and columns
 
     @property
-    def n_pad(self) -> int:
-        return self.padding
-
-    @property
     def expected_rows(self) -> int:
         """`n + m n_pad`: under `contrast` the number of synthetic people, under `histogram` its expectation."""
-        return self.n + self.mechanism.bins * self.padding
+        return self.n + self.mechanism.bins * self.n_pad
 
     @property
     def n_star(self) -> int | None:

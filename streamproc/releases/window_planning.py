@@ -80,7 +80,7 @@ class WindowPlanner(ReleasePlanner):
 
     def _measured(self, measure: Measure) -> MeasureAlternative:
         ours, mechanism = self._contract.mechanism, self._calibrated(measure=measure)
-        other = replace(self._contract, mechanism=mechanism, padding=padding_of(mechanism, self._release.beta))
+        other = replace(self._contract, mechanism=mechanism, n_pad=padding_of(mechanism, self._release.beta))
         return MeasureAlternative(
             measure=measure,
             chosen=measure == self._release.measure,

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from experiments.report import Settings
 from experiments.trials import Symbols
-from streamproc.releases.contract import Contract
+from streamproc.releases.kind import Contract
 from streamproc.replay import ReplayResult, replay_study
 from streamproc.replay.replay import Tallies
 from streamproc.storage.entropy import SeededEntropy

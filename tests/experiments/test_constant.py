@@ -12,7 +12,7 @@ import pytest
 from experiments import constant, panels
 from experiments.report import Settings
 from experiments.trials import Trial
-from streamproc.releases.contract import WindowContract
+from streamproc.releases.window import WindowContract
 from streamproc.study import WindowRelease
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamproc.files.replay_output import write_results
 from streamproc.panel import Panel
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.study import parse_study
 from tests.bad_input import PANEL_STUDY
 from tests.replay.test_summary import STUDY, summarised

@@ -17,7 +17,7 @@ from streamproc.log.kafka.settings import KafkaSettings, Timeouts
 from streamproc.panel.frames import panel_from_arrow
 from streamproc.panel.metadata import metadata_from_text
 from streamproc.protocol.registry_format import DamagedRegistry, compose, parse_registry
-from streamproc.releases.contract import contract_from_dict
+from streamproc.releases.contracts import contract_from_values
 from streamproc.service.http_server import TOKEN_FILE, Address, read_token
 from streamproc.storage.secret_files import read_secret
 from streamproc.storage.site_registry import SiteRegistry
@@ -148,7 +148,7 @@ FILE_TARGETS = (
     ),
     Target(
         "metadata",
-        (metadata_from_text, contract_from_dict),
+        (metadata_from_text, contract_from_values),
         _metadata,
         seeds.metadata,
         mutators.of_json,

@@ -21,7 +21,7 @@ from streamproc.privacy.types import Rho
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.registry_format import Entry, digest_people, encode_entry, encode_header
 from streamproc.protocol.reports import ReportBatch, encode_report
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.replay.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from streamproc.panel.question import question
+from streamproc.panel.series import named_query
 from streamproc.service.connections import Connections
 from streamproc.service.http_server import Listener, require_bearer_token
 from streamproc.service.load_control import ResponseCache, SingleFlight
@@ -96,7 +96,7 @@ def operator_requests() -> list[bytes]:
 
 
 _ANSWERING = (answers.adding_headers, answers.json_bytes, answers.error_response, answers.Body, stream_response)
-_ASKED = (question, documents.answers, documents.bins, downloads.csv_file, downloads.records)
+_ASKED = (named_query, documents.answers, documents.bins, downloads.csv_file, downloads.records)
 _PAGE = (StatusPage, Listener, Connections, EventStreams, ResponseCache, SingleFlight, *_ANSWERING, *_ASKED)
 _REQUEST = (of_request, (TurnedAway,), REQUEST)
 

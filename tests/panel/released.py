@@ -14,9 +14,10 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import WindowContract, contract_to_dict, stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
+from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 from tests.studies import build_study
@@ -59,7 +60,7 @@ def queries(panel: Panel) -> list[Query]:
 
 
 def assert_same_columns(found: Panel, panel: Panel) -> None:
-    assert contract_to_dict(found.contract) == contract_to_dict(panel.contract)
+    assert found.contract.to_dict() == panel.contract.to_dict()
     assert [column.dtype for column in found.columns] == [np.uint8] * panel.period
     assert [column.tolist() for column in found.columns] == [column.tolist() for column in panel.columns]
 

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from streamproc.panel.accuracy import noise_variance, quantile, ratchet_halfwidth, rounding_variance_of, window_stderr
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.releases.accuracy import quantile
+from streamproc.releases.cumulative import ratchet_halfwidth
+from streamproc.releases.window_accuracy import noise_variance, rounding_variance_of, window_stderr
 from tests.releases.promises import promised_covariance, promised_variance, rounding_covariance
 from tests.releases.random_studies import ALLOCATIONS, COUNTERS, MEASURES
 

@@ -50,10 +50,6 @@ def ask_of_cumulative(query: Any = TWICE, period: Any = None, level: Any = 0.95)
     return CUMULATIVE.fraction(query, period, level=level)
 
 
-def weights(contract: Any = WINDOW.contract, period: Any = 3) -> Any:
-    return LAST_ONE.weights(contract, period)
-
-
 def broken(window: object) -> bool:
     raise KeyError(window)
 
@@ -139,9 +135,6 @@ BAD: list[tuple[Ask, dict[str, Any] | tuple[Any, ...], str]] = [
     (WINDOW.bins, (0,), "release w: period 0 was asked for"),
     (CUMULATIVE.counts, (False,), "release c: period is a whole number, got false"),
     (CUMULATIVE.bins, ("1",), "release c: period is a whole number, got '1'"),
-    (weights, {"contract": CUMULATIVE.contract}, "last:1: contract is that of a window release, got a value of type Cumul"),
-    (weights, {"period": "3"}, "last:1: period is a whole number, got '3'"),
-    (weights, {"period": -HUGE}, "last:1: needs 1 periods, but period an integer of 16610 bits comes before that"),
 ]
 
 
@@ -168,7 +161,6 @@ def test_integers_of_numpy_ask_what_those_of_python_do(kind: Callable[[int], Any
         assert (type(answer.period), type(answer.level)) == (int, float)
     assert WINDOW.counts(kind(1)).tolist() == WINDOW.counts(1).tolist()
     assert CUMULATIVE.bins(kind(2)) == CUMULATIVE.bins(2)
-    assert weights(period=kind(1)).tolist() == weights(period=1).tolist()
 
 
 @pytest.mark.parametrize("kind", [int, float, np.bool_, np.int64])
@@ -239,7 +231,6 @@ METHODS: dict[Ask, list[str]] = {
     WINDOW.bins: ["period"],
     CUMULATIVE.counts: ["period"],
     CUMULATIVE.bins: ["period"],
-    weights: ["contract", "period"],
 }
 TABLES: dict[Ask, list[str]] = {
     from_arrow: ["table", "contract"],

@@ -10,9 +10,10 @@ import pytest
 from streamproc.panel import AtLeast, Panel, exactly
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import WindowContract, make_contracts
+from streamproc.releases.contracts import make_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
+from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 from streamproc.testing import SilentEntropy

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, Query, count_of, exactly, in_a_row
-from streamproc.panel.accuracy import quantile, ratchet_halfwidth
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import CumulativeContract, WindowContract, stated_contracts
-from streamproc.releases.cumulative import estimates
+from streamproc.releases.accuracy import quantile
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.cumulative import CumulativeContract, ratchet_halfwidth
+from streamproc.releases.cumulative_synthesis import estimates
+from streamproc.releases.window import WindowContract
 from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
@@ -65,6 +67,7 @@ def test_without_noise_every_answer_is_the_truth(study: Study, data: st.DataObje
                 answer = panel.fraction(LastSymbols("any", width, yes.__contains__), period)
                 truth = true_share(study, filled, period, width, yes.__contains__)
             else:
+                assert isinstance(release, CumulativeRelease)
                 b = data.draw(st.integers(1, study.horizon))
                 answer = panel.fraction(AtLeast(b), period)
                 ones = true_at_least(study, release, filled, period)

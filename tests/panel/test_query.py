@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, LastSymbols, count_of, exactly, in_a_row
+from streamproc.privacy.types import Period
 from streamproc.study import WindowRelease
 from tests.releases.random_studies import window_contract
 from tests.studies import build_study
@@ -23,7 +24,8 @@ def test_a_bin_answers_yes_if_its_symbols_up_to_the_period_do(period: int, data:
     """Of a window that came out at `max(period, k)`, the symbols up to `period`, and of these the last `width`."""
     width = data.draw(st.integers(1, min(3, period)))
     yes = data.draw(st.sets(st.sampled_from(list(product(ALPHABET, repeat=width)))))
-    weights = LastSymbols("any", width, lambda window: window in yes).weights(CONTRACT, period)
+    query = LastSymbols("any", width, lambda window: window in yes)
+    weights = CONTRACT.query_weights(query, Period(period))
     seen = min(period, 3)
     expected = [window[seen - width : seen] in yes for window in product(ALPHABET, repeat=3)]
     assert weights.tolist() == expected
@@ -46,7 +48,7 @@ def test_the_questions_of_a_quarter(query: LastSymbols, yes: set[str]) -> None:
     """Among them the paper's four: poor in at least one month, in at least two, in two in a row, in all three."""
     contract = window_contract(build_study(WindowRelease("w", 3), horizon=6), 10)
     windows = ["".join(window) for window in product("01", repeat=3)]
-    weights = query.weights(contract, 5)
+    weights = contract.query_weights(query, Period(5))
     assert {window for window, weight in zip(windows, weights, strict=True) if weight} == yes
 
 
@@ -69,10 +71,10 @@ def test_names_say_what_is_asked() -> None:
         (exactly("a", "a"), 1, "needs 2 periods, but period 1 comes before that"),
         (exactly("a", "d"), 3, "last:ad: 'd' is no symbol of release w, whose are a, b, c"),
         (count_of(["poor"], at_least=1, of=2), 3, "'poor' is no symbol"),
-        (in_a_row("ax", length=1, of=2), 3, "'x' is no symbol"),
+        (in_a_row(["a", "x"], length=1, of=2), 3, "'x' is no symbol"),
     ],
 )
 def test_what_no_bin_can_tell_is_refused_with_the_reason(query: LastSymbols, period: int, reason: str) -> None:
     with pytest.raises(UnsupportedQuery, match=reason) as caught:
-        query.weights(CONTRACT, period)
+        CONTRACT.query_weights(query, Period(period))
     assert "\n" not in str(caught.value)

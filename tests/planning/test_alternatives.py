@@ -6,8 +6,10 @@ import math
 
 import pytest
 
-from streamproc.planning import CounterAlternative, MeasureAlternative, plan_study
+from streamproc.planning import plan_study
 from streamproc.privacy.adjacency import Adjacency
+from streamproc.releases.cumulative_planning import CounterAlternative
+from streamproc.releases.window_planning import MeasureAlternative
 from tests.planning.formulas import N, months, only, poverty_study, quarterly, square_root_counter
 
 
@@ -22,7 +24,7 @@ def test_measures_are_compared_at_the_same_budget(adjacency: Adjacency, ratio: f
     assert contrast.variance_ratio == pytest.approx(ratio, abs=0.005)
     assert histogram.variance_ratio == 1
     assert histogram.bin_stderr_people == pytest.approx(release.noise_people)
-    assert contrast.n_pad < histogram.n_pad == release.contract.n_pad  # type: ignore[union-attr]
+    assert contrast.n_pad < histogram.n_pad == release.contract.n_pad
 
 
 def test_every_counter_and_allocation_is_compared_at_the_same_budget() -> None:
@@ -34,7 +36,7 @@ def test_every_counter_and_allocation_is_compared_at_the_same_budget() -> None:
     assert (chosen.counter, chosen.allocation, chosen.rms_ratio) == ("sqrt", "equal-max", 1)
     _, answers = square_root_counter(12)
     gains = (answers**2).sum(axis=1)
-    sigmas = release.contract.mechanism.sigmas  # type: ignore[union-attr]
+    sigmas = release.contract.mechanism.sigmas
     variances = [sigmas[b - 1] ** 2 * gains[t - b] for b in range(1, 13) for t in range(b, 13)]
     assert chosen.rms_stderr_people == pytest.approx(math.sqrt(sum(variances) / len(variances)), rel=1e-9)
     for way in ways:

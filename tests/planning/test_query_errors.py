@@ -87,7 +87,7 @@ def test_a_cumulative_count_has_the_error_of_its_counter_at_every_period() -> No
     release = only(plan_study(poverty_study(months()), N))
     _, answers = square_root_counter(12)
     gains = (answers**2).sum(axis=1)
-    sigmas = release.contract.mechanism.sigmas  # type: ignore[union-attr]
+    sigmas = release.contract.mechanism.sigmas
 
     assert [query.name for query in release.queries] == ["atleast:1", "atleast:2", "atleast:3", "atleast:12"]
     for b in (1, 2, 3, 12):

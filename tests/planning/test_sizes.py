@@ -17,7 +17,7 @@ def test_memory_is_the_narrowest_code_for_every_synthetic_row(k: int, row_bytes:
     release = only(plan_study(poverty_study(quarterly(k=k), rho=1), N))
 
     assert release.memory.row_bytes == row_bytes
-    assert release.memory.rows == N + 2**k * release.contract.n_pad  # type: ignore[union-attr]
+    assert release.memory.rows == N + 2**k * release.contract.n_pad
     assert release.memory.kept_bytes == row_bytes * release.memory.rows
     assert release.memory.column_bytes == math.ceil(release.memory.rows / 8)
 

@@ -53,7 +53,7 @@ def test_the_other_adjacency_of_a_cumulative_release_is_the_worst_pair_of_all_hi
     horizon = 4
     plan = plan_study(poverty_study(months(), horizon=horizon, adjacency=Adjacency.ZERO_OUT), N)
     matrix, _ = square_root_counter(horizon)
-    sigmas = only(plan).contract.mechanism.sigmas  # type: ignore[union-attr]
+    sigmas = only(plan).contract.mechanism.sigmas
 
     def streams(history: tuple[int, ...]) -> list[Matrix]:
         ones = [t for t, symbol in enumerate(history) if symbol]

@@ -29,7 +29,8 @@ from streamproc.protocol.ledger import (
 from streamproc.protocol.rejects import Reason, Reject, decode_reject
 from streamproc.protocol.reports import ReportBatch, decode_any, encode_report
 from streamproc.protocol.tallies import Tally, decode_tally
-from streamproc.releases.contract import CumulativeContract, WindowContract
+from streamproc.releases.cumulative import CumulativeContract
+from streamproc.releases.window import WindowContract
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
     decode_any,

@@ -24,8 +24,8 @@ from streamproc.protocol.columns import (
     decode_synthetic,
     encode_column,
 )
-from streamproc.releases.contract import WindowContract, contract_to_dict
 from streamproc.releases.step import Column
+from streamproc.releases.window import WindowContract
 from tests.protocol.examples import MONTHS_POOR, QUARTERLY
 
 
@@ -183,7 +183,7 @@ def test_a_contract_comes_back_with_all_its_values(record: ContractRecord) -> No
     decoded = decode_synthetic(record.encode())
 
     assert isinstance(decoded, ContractRecord)
-    assert contract_to_dict(decoded.contract) == contract_to_dict(record.contract)
+    assert decoded.contract.to_dict() == record.contract.to_dict()
     assert decoded.n_star == record.n_star
     assert decoded.release == record.release
 
@@ -243,7 +243,7 @@ def test_a_contract_comes_back_with_all_its_values(record: ContractRecord) -> No
     ],
 )
 def test_a_contract_that_cannot_be_is_malformed(record: ContractRecord, wrong: dict[str, object]) -> None:
-    fields = Fields(contract_to_dict(record.contract) | {"n_star": record.n_star} | wrong)
+    fields = Fields(record.contract.to_dict() | {"n_star": record.n_star} | wrong)
 
     with pytest.raises(Malformed):
         decode_synthetic(pack("contract", fields))
@@ -260,7 +260,7 @@ def test_a_contract_that_the_library_does_not_take_is_malformed(monkeypatch: pyt
 
 
 def test_a_window_wider_than_the_limit_is_malformed() -> None:
-    fields = contract_to_dict(QUARTERLY.contract) | {"alphabet": list("abcd"), "k": 9, "horizon": 12, "n_star": 1}
+    fields = QUARTERLY.contract.to_dict() | {"alphabet": list("abcd"), "k": 9, "horizon": 12, "n_star": 1}
 
     with pytest.raises(Malformed, match="65536"):
         decode_synthetic(pack("contract", fields))

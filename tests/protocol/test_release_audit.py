@@ -19,9 +19,10 @@ from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import WindowContract, stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
+from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 from streamproc.synthesizer.outbox import build_pending_release

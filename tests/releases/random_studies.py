@@ -18,7 +18,9 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import Contract, WindowContract, stated_contracts
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.kind import Contract
+from streamproc.releases.window import WindowContract
 from streamproc.replay.people import People
 from streamproc.study import CumulativeRelease, Missing, Population, Release, Study, WindowRelease
 from tests.studies import build_study

@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 
 from streamproc.errors import StudyError
 from streamproc.privacy.types import Period
-from streamproc.releases.contract import (
-    CumulativeContract,
-    WindowContract,
-    contract_from_dict,
-    contract_to_dict,
-    stated_contracts,
-)
+from streamproc.releases.contracts import contract_from_values, stated_contracts
+from streamproc.releases.cumulative import CumulativeContract
+from streamproc.releases.window import WindowContract
 from streamproc.study import CumulativeRelease, Privacy, Study, WindowRelease
 from tests.releases.random_studies import studies, window_contract
 from tests.studies import build_study
@@ -27,9 +23,9 @@ from tests.studies import build_study
 @given(studies(), st.integers(1, 10**6), st.booleans())
 def test_a_contract_written_as_json_and_read_again_says_the_same(study: Study, n: int, insecure: bool) -> None:
     for name, contract in stated_contracts(study, n, insecure=insecure).items():
-        written = contract_to_dict(contract)
-        again = contract_from_dict(json.loads(json.dumps(written)))
-        assert contract_to_dict(again) == written
+        written = contract.to_dict()
+        again = contract_from_values(json.loads(json.dumps(written)), StudyError)
+        assert again.to_dict() == written
         assert (again.name, again.n, again.n_star) == (name, n, contract.n_star)
         assert again.insecure is insecure
         horizon = Period(study.horizon)

@@ -13,7 +13,7 @@ from streamproc.errors import InvalidInput, Malformed
 from streamproc.panel import Panel
 from streamproc.panel.metadata import metadata_from_text, metadata_text
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
-from streamproc.releases.contract import MAX_ROWS, contract_to_dict
+from streamproc.releases.kind import MAX_ROWS
 from tests.protocol.examples import MONTHS_POOR, QUARTERLY
 
 RECORDS = {"window": QUARTERLY, "cumulative": MONTHS_POOR}
@@ -84,7 +84,7 @@ def test_a_right_contract_is_read_the_same_from_both(kind: str) -> None:
 
     from_file = metadata_from_text(metadata_text(Panel(record.contract))).contract
 
-    assert contract_to_dict(read.contract) == contract_to_dict(from_file) == contract_to_dict(record.contract)
+    assert read.contract.to_dict() == from_file.to_dict() == record.contract.to_dict()
 
 
 @pytest.mark.parametrize(("kind", "field", "value"), BAD)

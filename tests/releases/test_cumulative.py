@@ -12,8 +12,9 @@ from streamproc.privacy.counters import Counter, CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.releases.contract import CumulativeContract, stated_contracts
-from streamproc.releases.cumulative import CumulativeState, estimates, step_cumulative
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.cumulative import CumulativeContract
+from streamproc.releases.cumulative_synthesis import CumulativeState, estimates, step_cumulative
 from streamproc.releases.step import Step
 from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
@@ -125,7 +126,7 @@ def test_sums_are_the_estimates_moved_to_what_people_can_have_done(counter: Coun
     ):
         wanted = [round(estimate) for estimate in estimates(contract.mechanism, state.measured, state.period).tolist()]
         clamped = [min(max(want, before[b]), before[b - 1]) for b, want in enumerate(wanted, start=1)]
-        assert step.bins.tolist() == clamped
+        assert step.counts.tolist() == clamped
         assert step.clamped == sum(a != b for a, b in zip(clamped, wanted, strict=True))
         before = [n, *clamped, *[0] * (horizon - len(clamped))]
         assert state.sums.tolist() == before
@@ -150,11 +151,11 @@ def test_clamping_works_in_both_directions() -> None:
     contract = contract_of(study_with("tree", 2, 1.0), 10)
     start = CumulativeState.initial(contract)
     first, step = step_cumulative(contract, start, np.array([10, 0]), Scripted(-4))
-    assert (step.bins.tolist(), step.clamped) == ([6], 0)
+    assert (step.counts.tolist(), step.clamped) == ([6], 0)
     _, step = step_cumulative(contract, first, np.array([0, 0]), Scripted(-7, 9))
-    assert (step.bins.tolist(), step.clamped) == ([6, 6], 2)
+    assert (step.counts.tolist(), step.clamped) == ([6, 6], 2)
     _, step = step_cumulative(contract, first, np.array([0, 0]), Scripted(5, -1))
-    assert (step.bins.tolist(), step.clamped) == ([10, 0], 2)
+    assert (step.counts.tolist(), step.clamped) == ([10, 0], 2)
 
 
 @pytest.mark.parametrize("tally", [[1, 0], [1, 0, 0, 0], [4, -1, 0], [3, 2, 0]])
@@ -170,7 +171,7 @@ def root_mean_square(counter: CounterName, filled: Filled, rho: float, runs: int
     contract, tallies, truth = contract_of(study, len(filled)), tallies_over(study, filled), truth_over(study, filled)
     draw = SeededEntropy(44).draw("c", Period(1))
     errors = [
-        np.concatenate([step.bins - true for (_, step), true in zip(one_run(contract, tallies, draw), truth, strict=True)])
+        np.concatenate([step.counts - true for (_, step), true in zip(one_run(contract, tallies, draw), truth, strict=True)])
         for _ in range(runs)
     ]
     return float(np.sqrt(np.mean(np.square(errors))))

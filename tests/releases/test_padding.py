@@ -10,8 +10,8 @@ import pytest
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.contract import padding
-from streamproc.releases.window import WindowState, step_window
+from streamproc.releases.window import padding_of
+from streamproc.releases.window_synthesis import WindowState, step_window
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import WindowRelease
 from tests.releases.chances import assert_share_at_most
@@ -33,7 +33,7 @@ def test_padding_follows_its_formula(
     noise = mechanism.variance * ((1 - 1 / m) if measure == "contrast" else 1)
     rounding = (1 - q**-k) / (2 * (1 - 1 / q))
     exact = (math.sqrt(2 * noise) + math.sqrt(rounding)) * math.sqrt(math.log(m * steps / beta))
-    assert padding(mechanism, beta) == math.ceil(exact)
+    assert padding_of(mechanism, beta) == math.ceil(exact)
 
 
 @pytest.mark.usefixtures("no_rows")

@@ -10,7 +10,8 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.contract import mechanism_of, release_budgets
+from streamproc.releases.contracts import make_mechanism, release_budgets
+from streamproc.releases.kind import Mechanism
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from tests.planning.formulas import months, poverty_study, quarterly
 
@@ -28,16 +29,19 @@ def test_a_replace_one_study_needs_no_second_figure() -> None:
     assert replace_one_costs(poverty_study(quarterly())) is None
 
 
-def noise(mechanism: WindowMechanism | CumulativeMechanism) -> float:
-    return mechanism.bin_variance if isinstance(mechanism, WindowMechanism) else max(mechanism.largest_variances)
+def noise(mechanism: Mechanism) -> float:
+    if isinstance(mechanism, WindowMechanism):
+        return mechanism.bin_variance
+    assert isinstance(mechanism, CumulativeMechanism)
+    return max(mechanism.largest_variances)
 
 
 def test_every_prefix_costs_what_a_study_with_this_noise_costs_under_replace_one() -> None:
     """A replace-one study whose budget is that cost gets the same noise."""
     total = costs().of_study(8)
     for release in ZERO_OUT.releases:
-        ours = mechanism_of(ZERO_OUT, release, release_budgets(ZERO_OUT)[release.name])
-        theirs = mechanism_of(poverty_study(release, horizon=8), release, costs().of_release(release.name, 8))
+        ours = make_mechanism(ZERO_OUT, release, release_budgets(ZERO_OUT)[release.name])
+        theirs = make_mechanism(poverty_study(release, horizon=8), release, costs().of_release(release.name, 8))
         assert noise(theirs) == pytest.approx(noise(ours), rel=1e-12)
         for period in range(1, 9):
             found = costs().of_release(release.name, period)

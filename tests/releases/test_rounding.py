@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.privacy.types import IntArray
-from streamproc.releases.window import round_groups, rounding_variance
+from streamproc.releases.window_synthesis import round_groups, rounding_variance
 
 
 class EveryDraw:

@@ -17,11 +17,14 @@ from streamproc.errors import BudgetExceeded, Refused
 from streamproc.panel import Panel
 from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period, Rho
-from streamproc.releases.contract import Contract, CumulativeContract, WindowContract, make_contracts, stated_contracts
-from streamproc.releases.cumulative import CumulativeState
+from streamproc.releases.contracts import make_contracts, stated_contracts
+from streamproc.releases.cumulative import CumulativeContract
+from streamproc.releases.cumulative_synthesis import CumulativeState
+from streamproc.releases.kind import Contract, ReleaseState
 from streamproc.releases.step import Column, Step
-from streamproc.releases.synthesis import State, Synthesis
-from streamproc.releases.window import WindowState
+from streamproc.releases.synthesis import Synthesis
+from streamproc.releases.window import WindowContract
+from streamproc.releases.window_synthesis import WindowState
 from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
@@ -34,17 +37,17 @@ def digest(column: Column) -> str:
     return hashlib.sha256(column.tobytes()).hexdigest()
 
 
-def check_window(contract: WindowContract, columns: list[Column], before: IntArray, step: Step, state: State) -> None:
+def check_window(contract: WindowContract, columns: list[Column], before: IntArray, step: Step, state: ReleaseState) -> None:
     """Counts are those of the rows; the rows of an overlap before are those of it now."""
     q, k = contract.mechanism.q, contract.mechanism.k
     assert isinstance(state, WindowState)
     if step.period < k:
         assert not columns
-        assert not step.bins.size
+        assert not step.counts.size
         return
     windows = list(product(range(q), repeat=k))
     rows = Counter(zip(*(column.tolist() for column in columns[-k:]), strict=True))
-    assert step.bins.tolist() == [rows[window] for window in windows]
+    assert step.counts.tolist() == [rows[window] for window in windows]
     assert [windows[code] for code in state.windows] == list(zip(*(column.tolist() for column in columns[-k:]), strict=True))
     if contract.mechanism.measure == "contrast":
         assert len(columns[0]) == contract.n + q**k * contract.n_pad == contract.n_star
@@ -53,20 +56,20 @@ def check_window(contract: WindowContract, columns: list[Column], before: IntArr
     if step.period > k:
         for overlap in product(range(q), repeat=k - 1):
             earlier = sum(int(before[windows.index((x, *overlap))]) for x in range(q))
-            assert earlier == sum(int(step.bins[windows.index((*overlap, a))]) for a in range(q))
+            assert earlier == sum(int(step.counts[windows.index((*overlap, a))]) for a in range(q))
 
 
 def check_cumulative(
-    contract: CumulativeContract, columns: list[Column], before: IntArray, step: Step, state: State
+    contract: CumulativeContract, columns: list[Column], before: IntArray, step: Step, state: ReleaseState
 ) -> None:
     """Counts are those of the rows; nobody loses a one, and a `b`-th one needs `b - 1` before it."""
     assert isinstance(state, CumulativeState)
     weights = np.sum(columns, axis=0, dtype=int).tolist()
     assert len(weights) == contract.n == contract.n_star
     assert state.weights.tolist() == weights
-    assert step.bins.tolist() == [sum(weight >= b for weight in weights) for b in range(1, step.period + 1)]
+    assert step.counts.tolist() == [sum(weight >= b for weight in weights) for b in range(1, step.period + 1)]
     earlier = [contract.n, *before.tolist(), 0]
-    for b, now in enumerate(step.bins.tolist(), start=1):
+    for b, now in enumerate(step.counts.tolist(), start=1):
         assert earlier[b] <= now <= earlier[b - 1]
 
 
@@ -83,18 +86,19 @@ def test_whatever_the_noise_the_outcome_is_a_panel(study: Study, data: st.DataOb
         for name, step in steps.items():
             contract, columns = made[name], [*panels[name].columns, *step.columns]
             assert step.period == synthesis.period
-            assert step.bins.dtype == np.int64
+            assert step.counts.dtype == np.int64
             assert all(column.dtype == np.uint8 for column in step.columns)
             if isinstance(contract, WindowContract):
                 check_window(contract, columns, before[name], step, synthesis.states[name])
             else:
+                assert isinstance(contract, CumulativeContract)
                 check_cumulative(contract, columns, before[name], step, synthesis.states[name])
             grown = panels[name].extended(step)
             assert all(old is new for old, new in zip(panels[name].columns, grown.columns, strict=False))
             if grown.columns:
-                assert (grown.counts() == step.bins).all()
+                assert (grown.counts() == step.counts).all()
             digests[name] += [digest(column) for column in step.columns]
-            panels[name], before[name] = grown, step.bins
+            panels[name], before[name] = grown, step.counts
     for name, panel in panels.items():
         assert len(panel.columns) == study.horizon
         assert [digest(column) for column in panel.columns] == digests[name]
@@ -110,10 +114,10 @@ def test_without_noise_the_counts_are_the_truth_and_the_padding(study: Study, da
         for release in study.releases:
             step, contract = steps[release.name], made[release.name]
             if isinstance(release, CumulativeRelease):
-                assert step.bins.tolist() == true_at_least(study, release, filled, period)
-            elif period >= release.k:
-                assert isinstance(contract, WindowContract)
-                assert (step.bins - contract.n_pad).tolist() == true_bins(filled, study.q, release.k, period)
+                assert step.counts.tolist() == true_at_least(study, release, filled, period)
+            elif period >= contract.first_column:
+                assert isinstance(release, WindowRelease)
+                assert (step.counts - contract.n_pad).tolist() == true_bins(filled, study.q, release.k, period)
             assert step.clamped == 0
 
 
@@ -216,7 +220,7 @@ def test_a_step_leaves_the_synthesis_before_as_it_was() -> None:
     assert before.period == 1
     for name in once:
         assert [digest(column) for column in once[name].columns] == [digest(column) for column in again[name].columns]
-        assert once[name].bins.tolist() == again[name].bins.tolist()
+        assert once[name].counts.tolist() == again[name].counts.tolist()
 
 
 def test_the_number_of_synthetic_people_is_known_from_the_first_column_on() -> None:
@@ -239,4 +243,4 @@ def test_a_resumed_study_goes_on_as_if_nothing_had_happened_and_remembers_what_w
     assert (before.redrawn, again.redrawn) == ((), (1,))
     assert again.spent > after.spent
     for name in steps:
-        assert steps[name].bins.tolist() == same[name].bins.tolist()
+        assert steps[name].counts.tolist() == same[name].counts.tolist()

@@ -33,10 +33,10 @@ def test_tallies_count_windows_and_newcomers(study: Study, data: st.DataObject) 
                 now = [*true_at_least(study, release, filled, period), *[0] * (study.horizon - period)]
                 before = [*true_at_least(study, release, filled, period - 1), *[0] * (study.horizon - period + 1)]
                 expected = [a - b for a, b in zip(now, before, strict=True)]
-            elif period >= release.k:
-                expected = true_bins(filled, study.q, release.k, period)
             else:
-                expected = [0] * study.q**release.k
+                assert isinstance(release, WindowRelease)
+                empty = [0] * study.q**release.k
+                expected = true_bins(filled, study.q, release.k, period) if period >= release.k else empty
             assert tally[release.name].tolist() == expected
             assert tally[release.name].dtype == np.int64
 

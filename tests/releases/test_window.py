@@ -12,8 +12,8 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.privacy.window import Measure
-from streamproc.releases.contract import WindowContract
-from streamproc.releases.window import WindowState, contrasts, step_window
+from streamproc.releases.window import WindowContract
+from streamproc.releases.window_synthesis import WindowState, contrasts, step_window
 from streamproc.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import Study, WindowRelease
@@ -44,8 +44,8 @@ def released_errors(contract: WindowContract, tallies: list[IntArray], draw: Noi
         for tally in tallies:
             state, step = step_window(contract, state, tally, draw)
             assert step.clamped == 0
-            if len(step.bins):
-                steps.append(step.bins - contract.n_pad - tally)
+            if len(step.counts):
+                steps.append(step.counts - contract.n_pad - tally)
         errors.append(steps)
     return np.array(errors, dtype=float)
 
@@ -144,7 +144,7 @@ def test_before_a_window_is_full_nothing_comes_out_and_nothing_is_measured(measu
     state = WindowState.initial(contract.mechanism)
     for period in (1, 2):
         state, step = step_window(contract, state, np.zeros(8, dtype=np.int64), SeededEntropy(1).draw("w", Period(period)))
-        assert (step.period, list(step.columns), list(step.measurements), step.bins.tolist()) == (period, [], [], [])
+        assert (step.period, list(step.columns), list(step.measurements), step.counts.tolist()) == (period, [], [], [])
     state, step = step_window(contract, state, np.array([4, 0, 0, 0, 0, 0, 0, 0]), SeededEntropy(1).draw("w", Period(3)))
     assert len(step.columns) == 3
     assert len(step.measurements) == 1
@@ -158,13 +158,13 @@ def test_measurements_are_what_the_released_counts_follow_from() -> None:
     totals = np.array([contract.expected_rows])
     for period, tally in enumerate(tallies, start=1):
         state, step = step_window(contract, state, tally, SeededEntropy(2).draw("w", Period(period)))
-        if not len(step.bins):
+        if not len(step.counts):
             continue
         [noisy] = step.measurements
         by_group = noisy.reshape(len(totals), -1)
         follows = (totals[:, None] + by_group - by_group.mean(axis=1, keepdims=True)) / by_group.shape[1]
-        assert np.abs(step.bins - follows.ravel()).max() < 1
-        totals = step.bins.reshape(3, 3).sum(axis=0)
+        assert np.abs(step.counts - follows.ravel()).max() < 1
+        totals = step.counts.reshape(3, 3).sum(axis=0)
 
 
 @pytest.mark.parametrize("tally", [[1, 1, 1], [4, 0, 0, 1], [5, -1, 0, 0], [0, 0, 0, 0]])
@@ -193,7 +193,7 @@ def test_a_histogram_that_noise_leaves_without_anyone_is_an_empty_panel() -> Non
     for tally in tallies:
         state, step = step_window(contract, state, tally, Drowning())
         steps.append(step)
-    assert [step.bins.tolist() for step in steps] == [[], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert [step.counts.tolist() for step in steps] == [[], [0, 0, 0, 0], [0, 0, 0, 0]]
     assert [[len(column) for column in step.columns] for step in steps] == [[], [0, 0], [0]]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamproc.panel import AtLeast, exactly
 from streamproc.privacy.noise import Entropy
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.replay import ReplayResult, replay_study, tallies_of
 from streamproc.replay.evaluation import Answers, Evaluator, Questions, Score, answers_of, questions_of, rows_of, score_of
 from streamproc.storage.entropy import SeededEntropy

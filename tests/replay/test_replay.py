@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.privacy.types import Period
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.replay import replay_study, tallies_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamproc.releases.contract import CumulativeContract, stated_contracts
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.cumulative import CumulativeContract
 from streamproc.replay import replay_study, tallies_of
 from streamproc.replay.summary import Summary, summary_of
 from streamproc.storage.entropy import SeededEntropy

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from streamproc.errors import BudgetExceeded, InvalidInput, StreamprocError, StudyError
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.replay import ReplayResult, replay_study, tallies_of
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SeededEntropy
@@ -25,7 +25,7 @@ CONTRACTS = stated_contracts(STUDY, 2, insecure=True)
 
 
 def counts(run: int, replayed: ReplayResult) -> tuple[int, int, list[int]]:
-    return run, os.getpid(), replayed.steps[-1]["pairs"].bins.tolist()
+    return run, os.getpid(), replayed.steps[-1]["pairs"].counts.tolist()
 
 
 def fails_in_run_3(run: int, replayed: ReplayResult) -> int:
@@ -55,7 +55,7 @@ def test_run_i_is_the_study_of_seed_plus_i_made_in_another_process() -> None:
     assert [run for run, _, _ in outcomes] == list(range(9))
     assert os.getpid() not in {process for _, process, _ in outcomes}
     alone = [replay_study(STUDY, CONTRACTS, TALLIES, SeededEntropy(70 + run)) for run in range(9)]
-    assert [bins for _, _, bins in outcomes] == [replayed.steps[-1]["pairs"].bins.tolist() for replayed in alone]
+    assert [bins for _, _, bins in outcomes] == [replayed.steps[-1]["pairs"].counts.tolist() for replayed in alone]
     assert nobody_left()
 
 

@@ -23,7 +23,6 @@ from random import Random
 from typing import cast, get_args
 
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Study, WindowRelease
-from streamproc.study.releases import share_the_rest
 from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
 from tests.simulation.fated import Crash, Fated, Way
 from tests.simulation.invariants import check_everything
@@ -48,7 +47,7 @@ def short_scene() -> Scene:
         horizon=2,
         population=Population(initial=SYMBOLS[0]),
         privacy=Privacy(rho=20.0),
-        releases=share_the_rest(releases, range(len(releases))),
+        releases=releases,
         broker=Broker("embedded:study", 1),
     )
     words = [

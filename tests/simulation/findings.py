@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from streamproc.privacy.types import IntArray
-from streamproc.releases.contract import Contract, stated_contracts
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.kind import Contract
 from streamproc.study import Study
 from tests.simulation.records import Line
 from tests.simulation.sights import Sights

@@ -16,7 +16,8 @@ import numpy as np
 
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import IntArray, Period
-from streamproc.releases.contract import Contract, WindowContract
+from streamproc.releases.kind import Contract
+from streamproc.releases.window import WindowContract
 from streamproc.study import WindowRelease
 from tests.simulation.findings import Findings
 from tests.simulation.scene import STRANGE_SYMBOL, SYMBOLS

@@ -112,7 +112,7 @@ async def _until_released(world: World, operator: Operator, sights: Sights, stor
 
 
 def _all_seen(world: World, sights: Sights, period: int) -> bool:
-    expected = sum(period for release in world.study.releases if release.kind == "cumulative" or period >= release.k)
+    expected = sum(period for release in world.study.releases if period >= release.first_column)
     return all(len(sights.given.get(f"subscriber-{number}", ())) == expected for number in range(SUBSCRIBERS))
 
 

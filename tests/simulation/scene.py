@@ -10,7 +10,6 @@ from random import Random
 from typing import Literal
 
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Schedule, Study, WindowRelease
-from streamproc.study.releases import share_the_rest
 from tests.world.virtual_time import BEGINNING
 
 PERIOD = 1.0
@@ -130,7 +129,7 @@ def _shaped(
         horizon=horizon,
         population=population,
         privacy=Privacy(rho=20.0),
-        releases=share_the_rest(releases, range(len(releases))),
+        releases=releases,
         broker=Broker("embedded:study", partitions),
         schedule=schedule,
     )

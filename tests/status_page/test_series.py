@@ -10,11 +10,12 @@ import pytest
 import streamproc
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
-from streamproc.panel.history import History, counting
-from streamproc.panel.question import examples, question
-from streamproc.panel.series import LEVEL, MAX_POINTS, series
+from streamproc.panel.history import History, HistoryBuilder
+from streamproc.panel.series import MAX_POINTS, named_query, series, suggested_queries
 from streamproc.privacy.types import Period
-from streamproc.releases.contract import WindowContract, stated_contracts
+from streamproc.releases.accuracy import LEVEL
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.window import WindowContract
 from streamproc.replay.people import People
 from streamproc.status_page import views as documents
 from streamproc.storage.entropy import SeededEntropy
@@ -53,11 +54,10 @@ def panels() -> dict[str, Panel]:
 
 def history_of(panel: Panel, through: int) -> History:
     """As the page builds it, from columns and measurements one by one."""
-    counted = counting(panel.contract)
+    counted = HistoryBuilder(panel.contract)
     assert panel.measurements is not None
     for period in range(through):
-        measured = np.concatenate([np.zeros(0, dtype=np.int64), *panel.measurements[period]])
-        counted.add(panel.columns[period], measured)
+        counted.add(panel.columns[period], panel.measurements[period])
     return counted.history()
 
 
@@ -67,9 +67,9 @@ def test_every_answer_is_the_panels(panels: dict[str, Panel], release: str, thro
     panel = panels[release]
     history = history_of(panel, through)
     for name, query in ASKED[release].items():
-        asked = question(panel.contract, name)
+        asked = named_query(panel.contract, name)
         found = series(history, asked)
-        assert list(found.periods) == list(range(asked.first, through + 1))
+        assert list(found.periods) == list(range(panel.contract.first_period(query), through + 1))
         for place, period in enumerate(found.periods):
             answer = panel.fraction(query, period, level=LEVEL)
             got = (found.value[place], found.stderr[place], found.low[place], found.high[place])
@@ -79,13 +79,13 @@ def test_every_answer_is_the_panels(panels: dict[str, Panel], release: str, thro
 @pytest.mark.parametrize("release", list(ASKED))
 def test_the_counts_are_the_panels(panels: dict[str, Panel], release: str) -> None:
     history = history_of(panels[release], 6)
-    for period in range(history.first, 7):
-        assert history.counts_at(period).tolist() == panels[release].counts(period).tolist()
+    for period in range(history.contract.first_column, 7):
+        assert history.counts[history.place_of(period)].tolist() == panels[release].counts(period).tolist()
 
 
 def test_the_usual_questions_can_all_be_asked(panels: dict[str, Panel]) -> None:
     for panel in panels.values():
-        for asked in examples(panel.contract):
+        for asked in suggested_queries(panel.contract):
             assert series(history_of(panel, 6), asked).periods
 
 
@@ -104,7 +104,7 @@ def test_the_usual_questions_can_all_be_asked(panels: dict[str, Panel]) -> None:
 )
 def test_a_question_the_release_cannot_answer_is_refused(panels: dict[str, Panel], release: str, name: str) -> None:
     with pytest.raises(UnsupportedQuery):
-        question(panels[release].contract, name)
+        named_query(panels[release].contract, name)
 
 
 WIDE = build_study(WindowRelease("wide", 16), horizon=2000, rho=0.1)

@@ -18,8 +18,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, TopicSettings
+from streamproc.privacy.types import Period
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.service import http_server as listeners
 from streamproc.service.connections import Limits
 from streamproc.service.http_server import Address, Listener
@@ -152,7 +153,7 @@ async def many_bins() -> AsyncIterator[tuple[PublicMetrics, Asking]]:
     """Metrics of a release of 65,536 bins, and where they are served."""
     study = build_study(WindowRelease("w", k=16), alphabet=("a", "b"), partitions=1, horizon=16)
     metrics = PublicMetrics(study.name)
-    metrics.show_counts(stated_contracts(study, 1000, insecure=False)["w"], np.arange(2**16))
+    metrics.show_counts(stated_contracts(study, 1000, insecure=False)["w"], Period(16), np.arange(2**16))
     listener = Listener(Address("127.0.0.1", 0), metrics.registry, lambda: True, version=lambda: metrics.version, pace=QUICK)
     address = await listener.start()
     try:

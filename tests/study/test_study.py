@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from streamproc.errors import InvalidInput, StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.zcdp import rho_of_epsilon
-from streamproc.releases.contract import release_budgets
+from streamproc.releases.contracts import release_budgets
 from streamproc.replay.people import People
 from streamproc.study import (
     Broker,
@@ -216,7 +216,7 @@ def test_symbols_have_indices_and_events_a_mask() -> None:
     assert isinstance(release, CumulativeRelease)
     assert parsed.q == 3
     assert parsed.symbol_index == {"A": 0, "B": 1, "C": 2}
-    assert parsed.event_mask(release).tolist() == [False, True, True]
+    assert release.event_mask(parsed.alphabet).tolist() == [False, True, True]
     with pytest.raises(StudyError, match="^release: got 'yearly', allowed: quarterly, months-poor, pairs, single$"):
         parsed.release("yearly")
 

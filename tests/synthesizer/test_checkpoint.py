@@ -15,10 +15,9 @@ from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
 from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import CumulativeContract, contract_to_dict
-from streamproc.releases.measured import split_by_counter
-from streamproc.releases.step import Step
-from streamproc.releases.synthesis import State, Synthesis
+from streamproc.releases.kind import ReleaseState
+from streamproc.releases.step import Measurements, Step
+from streamproc.releases.synthesis import Synthesis
 from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
@@ -30,7 +29,6 @@ from streamproc.synthesizer.checkpoint import (
     local_state,
     mark_published,
     read_checkpoint,
-    rebuild_state,
     restore_checkpoint,
     to_arrays,
     write_checkpoint,
@@ -97,12 +95,12 @@ def check_same(some: Synthesis, other: Synthesis) -> None:
     assert (some.period, some.redrawn, some.spent) == (other.period, other.redrawn, other.spent)
     assert some.states.keys() == other.states.keys()
     for name in some.states:
-        assert contract_to_dict(some.contracts[name]) == contract_to_dict(other.contracts[name])
+        assert some.contracts[name].to_dict() == other.contracts[name].to_dict()
         assert some.accountants[name].spent == other.accountants[name].spent
         check_same_state(some.states[name], other.states[name])
 
 
-def check_same_state(some: State, other: State) -> None:
+def check_same_state(some: ReleaseState, other: ReleaseState) -> None:
     assert type(some) is type(other)
     for name, value in vars(some).items():
         twin = getattr(other, name)
@@ -184,13 +182,11 @@ def test_a_state_file_that_lacks_a_part_is_refused(run: Run, part: str) -> None:
         read_checkpoint(disk, MARK)
 
 
-def measurements(run: Run, name: str) -> list[tuple[IntArray, ...]]:
+def measurements(run: Run, name: str) -> list[Measurements]:
     """As they are read from the ledger: one run of numbers a period, to be split again."""
     contract = run.synthesis.contracts[name]
     flat = [np.concatenate([np.zeros(0, dtype=np.int64), *steps[name].measurements]) for steps in run.steps]
-    if not isinstance(contract, CumulativeContract):
-        return [(numbers,) for numbers in flat]
-    return [split_by_counter(contract.mechanism.counter, numbers, Period(t)) for t, numbers in enumerate(flat, start=1)]
+    return [contract.split_measurements(numbers, Period(t)) for t, numbers in enumerate(flat, start=1)]
 
 
 @given(runs())
@@ -198,7 +194,7 @@ def test_a_state_is_rebuilt_from_columns_tallies_and_measurements(run: Run) -> N
     for name, state in run.synthesis.states.items():
         columns = [column for steps in run.steps for column in steps[name].columns]
         tallies = [tally[name] for tally in run.tallies[: run.period]]
-        again = rebuild_state(run.synthesis.contracts[name], columns, tallies, measurements(run, name))
+        again = run.synthesis.contracts[name].rebuild_state(columns, tallies, measurements(run, name))
 
         check_same_state(again, state)
 

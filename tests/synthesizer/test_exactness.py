@@ -12,7 +12,8 @@ from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.reports import encode_report, home_partition
-from streamproc.releases.contract import WindowContract, stated_contracts
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.window import WindowContract
 from streamproc.replay.people import MISSING, People
 from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
@@ -127,7 +128,8 @@ def test_without_noise_the_columns_are_the_exact_data(study: Study) -> None:
                     rows = (columns[:, period - release.k : period] == window).all(axis=1).sum()
                     assert rows - record.contract.n_pad == people
         else:
-            ones = study.event_mask(release)[filled]
+            assert isinstance(release, CumulativeRelease)
+            ones = release.event_mask(study.alphabet)[filled]
             for period in range(1, study.horizon + 1):
                 wanted = np.bincount(ones[:, :period].sum(axis=1), minlength=study.horizon + 1)
                 got = np.bincount(columns[:, :period].sum(axis=1), minlength=study.horizon + 1)

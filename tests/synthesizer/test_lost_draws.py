@@ -9,8 +9,8 @@ import pytest
 from streamproc.errors import Refused
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.ledger_verifier import VerifiedLedger
-from streamproc.releases.contract import Contract, CumulativeContract, stated_contracts
-from streamproc.releases.measured import split_by_counter
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.kind import Contract
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.synthesizer.checkpoint import mark_published, read_checkpoint, restore_checkpoint, write_checkpoint
@@ -59,10 +59,7 @@ async def restore(world: StudyWorld) -> None:
 
 
 def measurements(ledger: VerifiedLedger, contract: Contract, period: Period) -> Sequence[IntArray]:
-    numbers = ledger.measurements[contract.name, period]
-    if isinstance(contract, CumulativeContract):
-        return split_by_counter(contract.mechanism.counter, numbers, period)
-    return (numbers,)
+    return contract.split_measurements(ledger.measurements[contract.name, period], period)
 
 
 def check_paid_twice(world: StudyWorld, period: int, intent: bytes) -> None:

@@ -9,7 +9,7 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ColumnChunk, ContractRecord, decode_synthetic
 from streamproc.protocol.ledger import PeriodRecord, decode_ledger, digest
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy

@@ -8,7 +8,7 @@ import pytest
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.privacy.types import Rho
-from streamproc.releases.contract import stated_contracts
+from streamproc.releases.contracts import stated_contracts
 from streamproc.service.restore import _rebuild
 from streamproc.study import Privacy
 from tests.synthesizer.runs import HISTORIES, STUDY, doomed, fed

@@ -14,7 +14,8 @@ from streamproc.errors import NotEnoughMemory, Refused
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import Period
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contract import MAX_ROWS, make_contracts, stated_contracts
+from streamproc.releases.contracts import make_contracts, stated_contracts
+from streamproc.releases.kind import MAX_ROWS
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
@@ -72,9 +73,9 @@ def test_how_many_people_a_histogram_makes_is_noise_and_the_room_for_them_is_not
 
 def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
     study = study_of(RELEASES[0], 1e-4)
-    padding = stated_contracts(study, 1, insecure=True)["a-window"].expected_rows - 1  # type: ignore[union-attr]
+    padding = stated_contracts(study, 1, insecure=True)["a-window"].expected_rows - 1
     contract = stated_contracts(study, MAX_ROWS - padding, insecure=True)["a-window"]
-    assert contract.expected_rows == MAX_ROWS  # type: ignore[union-attr]
+    assert contract.expected_rows == MAX_ROWS
     assert max_state_size(Synthesis.start({"a-window": contract})) > MAX_ROWS
 
 

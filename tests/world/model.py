@@ -13,7 +13,7 @@ from itertools import product
 from streamproc.errors import Malformed
 from streamproc.protocol.rejects import Reason, Reject
 from streamproc.protocol.reports import ReportBatch, decode_any, home_partition
-from streamproc.study import CumulativeRelease, Release, Study
+from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 
 UNBOUNDED = 10_000_000
 """People a partition admits if the study does not say how many it expects."""
@@ -140,6 +140,7 @@ class Model:
             now = [history[t - 1] in release.event for history in histories]
             reached = Counter(number for number, is_one in zip(ones, now, strict=True) if is_one)
             return [reached[b] for b in range(1, self.study.horizon + 1)]
+        assert isinstance(release, WindowRelease)
         windows = Counter(tuple(history[t - release.k : t]) for history in histories) if t >= release.k else Counter()
         return [windows[window] for window in product(self.study.alphabet, repeat=release.k)]
 

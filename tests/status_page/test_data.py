@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from streamproc.cli.commands.public import status_of
+from streamproc.cli.commands.status import status_to_dict
 from streamproc.client.public_reader import PublicReader
 from streamproc.files.csv import release_csv
 from streamproc.log.port import Log, Offset, Reader
@@ -93,7 +93,7 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
         public = PublicReader(log, deployment.study)
         await public.catch_up()
         await public.close()
-    said = status_of(deployment, public, None)
+    said = status_to_dict(deployment, public, None)
     for key in ("study", "n", "horizon", "released", "rho", "rho_spent", "epsilon_spent", "delta", "adjacency", "insecure"):
         assert found[key] == said[key], key
     for release in found["releases"]:

@@ -1,4 +1,4 @@
-"""A plan for people: one sentence that says what is promised, then tables of at most 100 columns."""
+"""A plan as text: a sentence that states the guarantee, then tables at most 100 characters wide."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from streamproc.cli.formatting import (
-    add_names,
+    add_name_column,
     format_delta,
     format_epsilon,
     format_number,
     format_rounded_up,
+    new_table,
     print_table,
     table_console,
-    titled_table,
 )
 from streamproc.planning import CounterAlternative, MeasureAlternative, QueryPlan, ReleasePlan, Spent, StudyPlan, quarters
 from streamproc.privacy.adjacency import Adjacency
@@ -23,18 +23,19 @@ from streamproc.privacy.types import Period
 from streamproc.study import WindowRelease
 
 _PERIODS_SHOWN = 7
+"""Maximum number of periods for which the table of spending shows each; otherwise it shows quarters of the study."""
 
-_PROMISE = {
+_CHANGES = {
     Adjacency.REPLACE_ONE: "Replacing any one person's whole history by any other",
     Adjacency.ZERO_OUT: "Taking any one person's whole history out of every count",
 }
 
 
 def show_plan(plan: StudyPlan) -> None:
-    """Print it: without colours where standard output is not a terminal."""
+    """Print the plan on standard output, without colours if that is not a terminal."""
     console = table_console()
-    console.print(promise(plan))
-    console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_alphabet(plan)}.")
+    console.print(guarantee(plan))
+    console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_format_alphabet(plan)}.")
     for warning in plan.warnings:
         concerns = "" if warning.release is None else f"{warning.release}: "
         console.print(Text(f"\nWARNING  {concerns}{warning.message}.", style="bold yellow"))
@@ -47,37 +48,35 @@ def show_plan(plan: StudyPlan) -> None:
 
 
 def _tables(plan: StudyPlan) -> Iterator[Table]:
-    yield _releases(plan)
-    yield from map(_errors, plan.releases)
-    yield _spending(plan)
-    yield _other_adjacency(plan)
+    yield _release_table(plan)
+    yield from map(_error_table, plan.releases)
+    yield _spending_table(plan)
+    yield _adjacency_table(plan)
     yield from (alternatives_table(release, plan.adjacency) for release in plan.releases if release.alternatives)
 
 
-def promise(plan: StudyPlan) -> str:
-    """What the whole study guarantees: one sentence, and for a zero-out study another one under replace-one."""
+def guarantee(plan: StudyPlan) -> str:
+    """Return the guarantee of the whole study in one sentence; a zero-out study has a second one, under replace-one."""
     if plan.replace_one:
-        own, usual = _changes(plan.adjacency, plan.total), _changes(Adjacency.REPLACE_ONE, plan.replace_one[-1])
-        return f"{own} {usual}"
-    return _changes(plan.adjacency, plan.total)
+        zero_out = _guarantee_under(plan.adjacency, plan.total)
+        return f"{zero_out} {_guarantee_under(Adjacency.REPLACE_ONE, plan.replace_one[-1])}"
+    return _guarantee_under(plan.adjacency, plan.total)
 
 
-def _changes(adjacency: Adjacency, total: Spent) -> str:
+def _guarantee_under(adjacency: Adjacency, total: Spent) -> str:
     return (
-        f"{_PROMISE[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
+        f"{_CHANGES[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
         f"by at most rho = {format_rounded_up(total.rho)} (zCDP), which is epsilon = {format_epsilon(total.epsilon)} "
         f"at delta = {format_delta(total.delta)}."
     )
 
 
-def _releases(plan: StudyPlan) -> Table:
-    table = titled_table(
-        f"Releases: budget and noise ({plan.adjacency.value}, delta {format_delta(plan.study.privacy.delta)})"
-    )
-    add_names(table, "release", (release.release.name for release in plan.releases))
+def _release_table(plan: StudyPlan) -> Table:
+    table = new_table(f"Releases: budget and noise ({plan.adjacency.value}, delta {format_delta(plan.study.privacy.delta)})")
+    add_name_column(table, "release", (release.release.name for release in plan.releases))
     table.add_column("kind", no_wrap=True)
-    beside = ("replace-one\nrho, epsilon",) if plan.replace_one else ()
-    for heading in ("rho,\nshare", "epsilon", *beside, "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
+    replace_one = ("replace-one\nrho, epsilon",) if plan.replace_one else ()
+    for heading in ("rho,\nshare", "epsilon", *replace_one, "noise sd\npeople", "n_pad\nper bin", "n*", "memory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for release in plan.releases:
         memory = release.memory
@@ -91,7 +90,7 @@ def _releases(plan: StudyPlan) -> Table:
             format_number(release.noise_people),
             f"{release.contract.n_pad:,}" if release.contract.kind == "window" else "0",
             f"{'' if known else '~'}{memory.rows:,}",
-            f"{_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
+            f"{_format_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
         )
     return table
 
@@ -103,12 +102,10 @@ def _kind(release: ReleasePlan) -> str:
     return f"cumulative\n{chosen.counter}\n{chosen.allocation}"
 
 
-def _errors(release: ReleasePlan) -> Table:
-    table = titled_table(
-        f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})"
-    )
+def _error_table(release: ReleasePlan) -> Table:
+    table = new_table(f"{release.release.name}: expected error of a debiased answer, 95% intervals ({_adjacency(release)})")
     columns_only = release.contract.kind == "cumulative"
-    add_names(table, "question", (query.label for query in release.queries))
+    add_name_column(table, "question", (query.label for query in release.queries))
     worst = ["worst,\nperiod", "std error\npeople", "95% ±\npeople", "95% ±\n% points"]
     last = ["last, ±\npeople", "last, ±\n% points"]
     for heading in [*worst, *last, *(["columns\nonly, ±"] if columns_only else [])]:
@@ -116,16 +113,17 @@ def _errors(release: ReleasePlan) -> Table:
     for query in release.queries:
         table.add_row(query.label, *_error_cells(query))
     if columns_only:
-        table.caption = "Before clamping. Columns only: people, at the last period, for who lacks the ledger."
+        table.caption = (
+            "Before clamping. 'Columns only': half-width in people at the last period, if you do not have the ledger."
+        )
     return table
 
 
 def _error_cells(query: QueryPlan) -> list[str]:
     worst, last, only = query.worst, query.last, query.half_people_columns_only
     largest = format_number(worst.stderr_people)
-    first = next(
-        error.period for error in query.errors if format_number(error.stderr_people) == largest
-    )  # as far as is shown
+    # The first of the periods whose errors are the largest after rounding.
+    first = next(error.period for error in query.errors if format_number(error.stderr_people) == largest)
     return [
         str(first),
         format_number(worst.stderr_people),
@@ -137,22 +135,22 @@ def _error_cells(query: QueryPlan) -> list[str]:
     ]
 
 
-def _spending(plan: StudyPlan) -> Table:
-    table = titled_table(f"Spent after a period: running totals ({plan.adjacency.value})")
+def _spending_table(plan: StudyPlan) -> Table:
+    table = new_table(f"Spent after a period: running totals ({plan.adjacency.value})")
     rows = list(_spending_rows(plan))
-    add_names(table, "", (name for name, _ in rows))
+    add_name_column(table, "", (name for name, _ in rows))
     horizon = plan.study.horizon
     wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
-    shown = [spent.period for spent in plan.spending if spent.period in wanted]
-    for period in shown:
+    periods = [spent.period for spent in plan.spending if spent.period in wanted]
+    for period in periods:
         table.add_column(str(period), justify="right", no_wrap=True)
     for name, by_period in rows:
-        table.add_row(name, *(by_period[period] for period in shown))
+        table.add_row(name, *(by_period[period] for period in periods))
     return table
 
 
 def _spending_rows(plan: StudyPlan) -> Iterator[tuple[str, dict[Period, str]]]:
-    """The name of each row and its figures by period; a zero-out study's replace-one rows follow its own."""
+    """Yield the name of each row and its cells by period. Rows under replace-one follow those of a zero-out study."""
     delta = format_delta(plan.study.privacy.delta)
     relations = [("", plan.spending, [release.spending for release in plan.releases])]
     if plan.replace_one:
@@ -165,11 +163,11 @@ def _spending_rows(plan: StudyPlan) -> Iterator[tuple[str, dict[Period, str]]]:
         yield f"study: epsilon at delta {delta}{suffix}", {spent.period: format_epsilon(spent.epsilon) for spent in total}
 
 
-def _other_adjacency(plan: StudyPlan) -> Table:
-    ours, theirs = plan.adjacency.value, plan.other_adjacency.value
-    table = titled_table(f"The same noise under {theirs} instead of {ours}")
-    add_names(table, "", (release.release.name for release in plan.releases))
-    for heading in (f"rho\n{ours}", f"rho\n{theirs}", "times", f"epsilon\n{theirs}"):
+def _adjacency_table(plan: StudyPlan) -> Table:
+    declared, other_name = plan.adjacency.value, plan.other_adjacency.value
+    table = new_table(f"The same noise under {other_name} instead of {declared}")
+    add_name_column(table, "", (release.release.name for release in plan.releases))
+    for heading in (f"rho\n{declared}", f"rho\n{other_name}", "times", f"epsilon\n{other_name}"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = [(release.release.name, release.spending[-1], release.other) for release in plan.releases]
     for name, spent, other in [*rows, *([("study", plan.total, plan.other)] if len(rows) > 1 else [])]:
@@ -187,12 +185,12 @@ def _adjacency(release: ReleasePlan) -> str:
     return release.contract.mechanism.adjacency.value
 
 
-def _alphabet(plan: StudyPlan) -> str:
+def _format_alphabet(plan: StudyPlan) -> str:
     symbols = plan.study.alphabet
     return ", ".join(symbols if len(symbols) <= 8 else [*symbols[:7], f"... {len(symbols)} in all"])
 
 
-def _bytes(size: int) -> str:
+def _format_bytes(size: int) -> str:
     value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
     while value >= 1000 and len(units) > 1:
         value, units = value / 1000, units[1:]
@@ -200,46 +198,50 @@ def _bytes(size: int) -> str:
 
 
 def alternatives_table(release: ReleasePlan, adjacency: Adjacency) -> Table:
-    """Each measure, or each counter and allocation, beside the one chosen."""
-    title = f"{release.release.name}: the ways on offer at the same budget ({adjacency.value})"
-    measures = [way for way in release.alternatives if isinstance(way, MeasureAlternative)]
-    counters = [way for way in release.alternatives if isinstance(way, CounterAlternative)]
-    return _measures(title, measures) if measures else _counters(title, counters)
+    """Return a table that compares each measure, or each counter and allocation, with the chosen one."""
+    title = f"{release.release.name}: alternatives at the same budget ({adjacency.value})"
+    measures = [alternative for alternative in release.alternatives if isinstance(alternative, MeasureAlternative)]
+    counters = [alternative for alternative in release.alternatives if isinstance(alternative, CounterAlternative)]
+    return _measure_table(title, measures) if measures else _counter_table(title, counters)
 
 
-def _measures(title: str, ways: Sequence[MeasureAlternative]) -> Table:
-    table = titled_table(title)
+def _measure_table(title: str, alternatives: Sequence[MeasureAlternative]) -> Table:
+    table = new_table(title)
     _add_headings(table, ["measure"], ["noise sd of a bin\npeople", "variance\nto chosen", "n_pad\nper bin", "n*"])
-    for way in ways:
+    for alternative in alternatives:
         cells = [
-            way.measure,
-            format_number(way.bin_stderr_people),
-            f"{way.variance_ratio:.2f}",
-            f"{way.n_pad:,}",
-            f"{way.rows:,}",
+            alternative.measure,
+            format_number(alternative.bin_stderr_people),
+            f"{alternative.variance_ratio:.2f}",
+            f"{alternative.n_pad:,}",
+            f"{alternative.rows:,}",
         ]
-        _add_way(table, cells, chosen=way.chosen)
+        _add_alternative(table, cells, chosen=alternative.chosen)
     return table
 
 
-def _counters(title: str, ways: Sequence[CounterAlternative]) -> Table:
-    table = titled_table(title)
+def _counter_table(title: str, alternatives: Sequence[CounterAlternative]) -> Table:
+    table = new_table(title)
     numbers = ["worst std error\npeople", "RMS std error\npeople", "RMS\nto chosen"]
     _add_headings(table, ["counter", "allocation"], numbers)
-    for way in ways:
-        errors = [format_number(way.worst_stderr_people), format_number(way.rms_stderr_people), f"{way.rms_ratio:.2f}"]
-        _add_way(table, [way.counter, way.allocation, *errors], chosen=way.chosen)
+    for alternative in alternatives:
+        errors = [
+            format_number(alternative.worst_stderr_people),
+            format_number(alternative.rms_stderr_people),
+            f"{alternative.rms_ratio:.2f}",
+        ]
+        _add_alternative(table, [alternative.counter, alternative.allocation, *errors], chosen=alternative.chosen)
     table.caption = "Before clamping; over all weights b = 1..T and all periods."
     return table
 
 
-def _add_headings(table: Table, words: Sequence[str], numbers: Sequence[str]) -> None:
-    for heading in words:
+def _add_headings(table: Table, text_headings: Sequence[str], number_headings: Sequence[str]) -> None:
+    for heading in text_headings:
         table.add_column(heading, no_wrap=True)
-    for heading in numbers:
+    for heading in number_headings:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
 
 
-def _add_way(table: Table, cells: Sequence[str], *, chosen: bool) -> None:
+def _add_alternative(table: Table, cells: Sequence[str], *, chosen: bool) -> None:
     table.add_row(*cells, "chosen" if chosen else "", style="bold" if chosen else "")

@@ -395,7 +395,7 @@ async def test_a_release_that_is_too_large_for_a_file_is_refused_before_the_page
         while (found := await asking.get("/api/v1/releases/recent.csv"))[0] == 503:
             await asyncio.sleep(0.01)
         assert found[0] == 413
-        assert b"use `streamproc pull`" in found[2]
+        assert b"Use `streamproc pull`" in found[2]
 
 
 async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_one_gets_theirs(

@@ -52,7 +52,7 @@ def lost(route: Route) -> None:
 
 
 def refused(route: Route) -> None:
-    route.fulfill(status=503, json={"error": "too many ask at once; try again"})
+    route.fulfill(status=503, json={"error": "too many requests at once; try again"})
 
 
 def with_trouble(browser: Chromium, address: str, handle: Callable[[Route], None]) -> Visit:

@@ -28,7 +28,7 @@ def page(deployment: Deployment, *, public: str, log_json: bool, debug: bool) ->
         monitor.mark_degraded(f"the broker is away, trying again: {problem}", LEDGER)
 
     status_page = StatusPage(
-        replace(deployment.study, broker=deployment.broker), partial(update_monitor, monitor), away=report_outage
+        replace(deployment.study, broker=deployment.broker), partial(update_monitor, monitor), on_outage=report_outage
     )
     status_page.attach(listener.app)
 

@@ -56,7 +56,7 @@ def test_an_epsilon_is_shown_to_three_digits_and_never_smaller_than_it_is(epsilo
 def test_the_page_shows_an_epsilon_as_the_commands_do() -> None:
     if shutil.which("node") is None:
         pytest.skip("running the page's own code needs Node 18 or newer: apt-get install nodejs")
-    program = f"{WORDS.read_text()}\nconsole.log(JSON.stringify({json.dumps(EPSILONS)}.map(epsilon)))"
+    program = f"{WORDS.read_text()}\nconsole.log(JSON.stringify({json.dumps(EPSILONS)}.map(formatEpsilon)))"
     command = ["node", "--input-type=module", "-e", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 

@@ -15,7 +15,7 @@ def init(deployment: Deployment, *, only_print: bool) -> None:
     """Create the topics that do not exist, and print the ACL commands; with `only_print` create nothing."""
     if not only_print:
         created = run_once(deployment, _create_topics(deployment))
-        click.echo(f"created topics {', '.join(created)}" if created else "all topics exist, with the right settings")
+        click.echo(f"created topics {', '.join(created)}" if created else "all topics are there, with the right settings")
     for line in acl_commands(deployment.study):
         click.echo(line)
 

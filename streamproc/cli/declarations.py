@@ -150,7 +150,7 @@ def replay(
     replay(study_path, panel_path, folder, runs, seed, again, as_json)
 
 
-_catch_up = click.option("--catch-up", is_flag=True, help="Close all periods whose scheduled time has passed.")
+_catch_up = click.option("--catch-up", is_flag=True, help="At the start, close all periods that ended without being closed.")
 
 
 @click.command()

@@ -37,7 +37,7 @@ class PublicTopics:
         return await self._log.last_stable_offset(self._check_public(topic), partition)
 
     async def reader(self, topic: str, partition: int, offset: Offset) -> Reader:
-        """Return a reader of committed records. Uncommitted records must not be shown: the draw may still be abandoned."""
+        """Return a reader of committed records only: a draw that is not committed is not released."""
         return await self._log.reader(self._check_public(topic), partition, offset)
 
     async def pieces(self, topic: str, offset: Offset, max_bytes: int) -> AsyncIterator[tuple[Offset, bytes]]:

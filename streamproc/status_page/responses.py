@@ -63,7 +63,7 @@ class Body:
 
     @classmethod
     def of(cls, plain: bytes) -> Body:
-        """Compress and hash a body; call it in a thread, because a large body takes a while."""
+        """Compress and hash a body, which takes a while for a large one."""
         gzipped = gzip.compress(plain, mtime=0) if len(plain) >= MIN_GZIP_BYTES else None
         return cls(plain, gzipped, f'W/"{hashlib.sha256(plain).hexdigest()[:32]}"')
 

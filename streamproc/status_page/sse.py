@@ -10,7 +10,7 @@ from streamproc.status_page.follower import Follower
 from streamproc.status_page.responses import error_response
 
 KEEPALIVE_S = 10.0
-"""Seconds after which a stream without events sends a comment, so that proxies keep it open."""
+"""Seconds after which a stream without events sends a comment, which shows that the connection is alive."""
 
 MAX_STREAMS = 256
 """Maximum open streams; further pages poll the status every few seconds instead."""

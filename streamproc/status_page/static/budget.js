@@ -47,7 +47,7 @@ function leftOut(status) {
 function words(status) {
   const title = h("h3", {}, "In plain words");
   if (status.insecure)
-    return [title, h("p", {}, "Nobody is protected: the noise comes from a seed, and anyone who has the seed can subtract it. The costs are those of real noise.")];
+    return [title, h("p", {}, "Nobody is protected: the noise comes from a seed, and anyone who has the seed can subtract it. The costs shown are those that real noise would have.")];
   const factor = Math.exp(status.epsilon);
   const times = factor < 100 ? (Math.ceil(100 * factor) / 100).toFixed(2) : factor < 1e6 ? formatInteger(Math.ceil(factor)) : `e^${formatEpsilon(status.epsilon)}`;
   const changed =

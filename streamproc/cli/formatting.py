@@ -1,4 +1,4 @@
-"""Costs and other numbers, as people read them in every command."""
+"""Text for people, the same in every command: numbers, costs, tables and progress."""
 
 from __future__ import annotations
 
@@ -24,97 +24,91 @@ from streamproc.service.release_stages import Stage
 if TYPE_CHECKING:
     from streamproc.protocol.registry_format import Composition
 
-
 INSECURE = "INSECURE: the noise came from a seed. It protects nobody."
-"""Said wherever a person sees what a seeded run released."""
+"""The warning that goes with everything a seeded run released."""
 
+MIN_WIDTH, MAX_WIDTH = 80, 100
+"""Width of tables in characters. A terminal narrower than MIN_WIDTH breaks lines, but no text is lost. Without a terminal
+tables have MAX_WIDTH."""
 
-def format_epsilon(epsilon: float) -> str:
-    """Every epsilon that a person is shown: to three significant digits, as on the status page, never smaller than it is."""
-    return format_rounded_up(epsilon, digits=3)
+NAME_WIDTH = 12
+"""Characters of a name that are on one line of a table; a longer name is folded."""
 
+STAGE_REPEAT_S = 10.0
+"""Minimum seconds between two lines about the same stage, such as partitions that are missing one after the other."""
 
-def format_rounded_up(cost: float, digits: int = 4) -> str:
-    """A cost to so many significant digits, never shown smaller than it is."""
-    return decimal_up(cost, digits)
-
-
-def format_composition(total: Composition, delta: float) -> str:
-    """What the registered releases of the same people cost together."""
-    what = f"{format_count(total.releases, 'release')} of the same people"
-    if total.rho is None or total.rho_replace_one is None:
-        return f"{what} have a cost without a bound, since {total.seeded} came from a seed"
-    rho = f"rho {format_rounded_up(total.rho)} ({total.adjacency.value})"
-    epsilon = f"epsilon {format_epsilon(epsilon_of_rho(total.rho, delta))} at delta {format_delta(delta)}"
-    beside = ""
-    if total.adjacency is not Adjacency.REPLACE_ONE:
-        beside = beside_replace_one(total.rho_replace_one, epsilon_of_rho(total.rho_replace_one, delta))
-    return f"{what} cost {rho}, {epsilon}{beside}"
-
-
-def format_unknown(streams: int) -> str:
-    """How many registered streams have people whom the registry cannot compare with others."""
-    count = format_count(streams, "stream")
-    return f"registry: {count} without a roster, whose people it cannot recognise, may add to the cost"
-
-
-def format_delta(delta: float) -> str:
-    """As a study file writes it: 1e-6, not 1e-06."""
-    return f"{delta:g}".replace("e-0", "e-")
+# Numbers
 
 
 def format_count(count: int, name: str) -> str:
-    """So many of something: "1 period", "2,000 periods"."""
+    """Return a count with its noun: "1 period", "2,000 periods"."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def format_number(value: float) -> str:
-    """Three significant digits, thousands apart."""
+    """Return a number to three significant digits, or whole with thousands separators from 100 on."""
     return f"{value:,.0f}" if 100 <= value < 1e8 else f"{value:.3g}"
 
 
-def beside_replace_one(rho: float | None, epsilon: float | None) -> str:
-    """What a sentence about a zero-out study's cost goes on with; nothing for a study that declares replace-one."""
+def format_delta(delta: float) -> str:
+    """Return a delta as a study file writes it: 1e-6, not 1e-06."""
+    return f"{delta:g}".replace("e-0", "e-")
+
+
+# Costs
+
+
+def format_rounded_up(cost: float, digits: int = 4) -> str:
+    """Return a cost rounded up to `digits` significant digits, so that it is never shown smaller than it is."""
+    return decimal_up(cost, digits)
+
+
+def format_epsilon(epsilon: float) -> str:
+    """Return an epsilon rounded up to three significant digits, as on the status page."""
+    return format_rounded_up(epsilon, digits=3)
+
+
+def format_replace_one(rho: float | None, epsilon: float | None) -> str:
+    """Return the end of a sentence about a zero-out study's cost: the cost of the same noise under replace-one.
+
+    Returns an empty string for None: a study that declares replace-one has no second cost.
+    """
     if rho is None or epsilon is None:
         return ""
     return f"; the same noise under replace-one: rho {format_rounded_up(rho)}, epsilon {format_epsilon(epsilon)}"
 
 
-LEAST, WIDTH = 80, 100
-"""Columns at the least, as a narrower terminal breaks a line but loses nothing of it; and at the most, and without one."""
+def format_composition(total: Composition, delta: float) -> str:
+    """Return a sentence without a period about what the registered releases of the same people cost together."""
+    what = f"{format_count(total.releases, 'release')} of the same people"
+    if total.rho is None or total.rho_replace_one is None:
+        return f"{what} have a cost without a bound, since {total.seeded} came from a seed"
+    rho = f"rho {format_rounded_up(total.rho)} ({total.adjacency.value})"
+    epsilon = f"epsilon {format_epsilon(epsilon_of_rho(total.rho, delta))} at delta {format_delta(delta)}"
+    replace_one = ""
+    if total.adjacency is not Adjacency.REPLACE_ONE:
+        replace_one = format_replace_one(total.rho_replace_one, epsilon_of_rho(total.rho_replace_one, delta))
+    return f"{what} cost {rho}, {epsilon}{replace_one}"
 
 
-NAME = 12
-"""Characters of a name that stand in one line."""
+def format_unknown_streams(streams: int) -> str:
+    """Return a line about registered streams whose people the registry cannot compare with those of others."""
+    count = format_count(streams, "stream")
+    return f"registry: {count} without a roster, whose people it cannot recognise, may add to the cost"
+
+
+# Tables
 
 
 def table_console() -> Console:
-    """Standard output, on which text is shown as it is."""
+    """Return a console on standard output that prints text unchanged, at a width that suits tables."""
     console = Console(highlight=False, markup=False, emoji=False)
-    console.width = min(max(console.width, LEAST), WIDTH) if console.is_terminal else WIDTH
+    console.width = min(max(console.width, MIN_WIDTH), MAX_WIDTH) if console.is_terminal else MAX_WIDTH
     return console
 
 
-def add_names(table: Table, heading: str, names: Iterable[str]) -> None:
-    """A column of names, of which long ones are folded."""
-    table.add_column(heading, overflow="fold", min_width=min(max(map(len, [heading, *names])), NAME))
-
-
-def print_table(console: Console, table: Table) -> None:
-    """At its own width where that is more than the console's: a terminal breaks its lines, and squeezes no column."""
-    natural = Measurement.get(console, console.options.update(width=10 * WIDTH), table).maximum
-    folded = sum(
-        max(len(str(cell)) for cell in column.cells) - column.min_width
-        for column in table.columns
-        if column.min_width is not None
-    )
-    before, console.width = console.width, max(console.width, natural - folded)
-    console.print(table)
-    console.width = before
-
-
-def titled_table(title: str | None = None) -> Table:
-    """A table without columns yet."""
+def new_table(title: str | None = None) -> Table:
+    """Return a table in the style of all commands, without columns."""
     return Table(
         title=None if title is None else Text(title, style="bold"),
         title_justify="left",
@@ -127,13 +121,30 @@ def titled_table(title: str | None = None) -> Table:
     )
 
 
-LEAST_PAUSE = 10.0
-"""Seconds between two lines about the same stage, such as the partitions that are missing one after the other."""
+def add_name_column(table: Table, heading: str, names: Iterable[str]) -> None:
+    """Add a column for `names`, in which names longer than NAME_WIDTH may be folded."""
+    table.add_column(heading, overflow="fold", min_width=min(max(map(len, [heading, *names])), NAME_WIDTH))
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table, wider than the console if its columns need it: a terminal then breaks lines, and nothing is lost."""
+    natural = Measurement.get(console, console.options.update(width=10 * MAX_WIDTH), table).maximum
+    folded = sum(
+        max(len(str(cell)) for cell in column.cells) - column.min_width
+        for column in table.columns
+        if column.min_width is not None
+    )
+    before, console.width = console.width, max(console.width, natural - folded)
+    console.print(table)
+    console.width = before
+
+
+# Progress, on standard error
 
 
 @contextmanager
-def progress(things: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on a terminal, and nothing elsewhere. Call what this yields after each of `total` things."""
+def progress_bar(things: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a progress bar if standard error is a terminal. Yields a function to call after each of `total` things."""
     console = Console(stderr=True)
     columns = (MofNCompleteColumn(), TextColumn(things), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -142,27 +153,30 @@ def progress(things: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def showing_stages(period: int) -> Iterator[Callable[[Stage], None]]:
-    """Show what the release of a closed period waits for: with a spinner on a terminal, elsewhere with a line per stage."""
+def show_stages(period: int) -> Iterator[Callable[[Stage], None]]:
+    """Show what the release of a closed period waits for. Yields a function to call with the current stage.
+
+    On a terminal this is a spinner, elsewhere a line per stage.
+    """
     closed, console = f"period {period} is closed", Console(stderr=True)
     if console.is_terminal:
         with console.status(f"{closed}; waiting for its release") as status:
             yield lambda stage: status.update(f"{closed}; {stage}")
     else:
-        yield _stage_lines(closed)
+        yield _stage_printer(closed)
 
 
-def _stage_lines(closed: str) -> Callable[[Stage], None]:
-    """A function, to be called in the event loop, that prints each new stage on a line of its own."""
+def _stage_printer(prefix: str) -> Callable[[Stage], None]:
+    """Return a function that prints each new stage on a line; it must be called in the event loop."""
     last: Stage | None = None
-    at = -math.inf
+    printed_at = -math.inf
 
     def show(stage: Stage) -> None:
-        nonlocal last, at
+        nonlocal last, printed_at
         now = asyncio.get_running_loop().time()
         same = last is not None and (last.awaited, last.period) == (stage.awaited, stage.period)
-        if stage != last and (not same or now - at >= LEAST_PAUSE):
-            last, at = stage, now
-            click.echo(f"{closed}; {stage}", err=True)
+        if stage != last and (not same or now - printed_at >= STAGE_REPEAT_S):
+            last, printed_at = stage, now
+            click.echo(f"{prefix}; {stage}", err=True)
 
     return show

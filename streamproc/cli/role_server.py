@@ -1,4 +1,4 @@
-"""How every long-running role is served: its log lines and listeners, and how it waits, stays and ends."""
+"""Runs a long-running role: sets up logging and listeners, connects to the broker, does the work, and exits or stays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streamproc.cli.deployment_options import first_error, run_until_stopped
+from streamproc.cli.event_loop import first_error, run_until_stopped
 from streamproc.cli.formatting import INSECURE
-from streamproc.cli.role_options import RoleOptions
+from streamproc.cli.options import RoleOptions
 from streamproc.errors import Refused, StreamprocError
 from streamproc.log.port import Log
 from streamproc.service.deployment import Deployment
@@ -26,72 +26,72 @@ if TYPE_CHECKING:
     from streamproc.status_page.follower import PageSnapshot
 
 PROBE_TIMEOUT_S = 3.0
-"""Seconds for a broker to answer before a log line says that it is away."""
+"""Seconds in which a broker must answer at the start before a log line says that it is away."""
 
 STUDY_OVER = "the last period is released; the study is over"
 
 
-def serve_role(deployment: Deployment, serving: RoleOptions, work: Callable[[Log, ProcessMonitor], Awaitable[None]]) -> None:
-    """Do the work of a role once its broker answers, and show how it goes until it ends or is told to stop."""
-    set_up_logs(deployment.study.name, as_json=serving.log_json, level="DEBUG" if serving.debug else "INFO")
+def serve_role(deployment: Deployment, options: RoleOptions, work: Callable[[Log, ProcessMonitor], Awaitable[None]]) -> None:
+    """Run the work of a role once its broker answers, with its listeners up, until it ends or a signal stops it."""
+    set_up_logs(deployment.study.name, as_json=options.log_json, level="DEBUG" if options.debug else "INFO")
     if deployment.seed is not None:
         event(INSECURE, logging.WARNING)
-    health = ProcessMonitor(deployment)
-    listeners, page = _listeners(health, serving), _page(deployment, health) if serving.public is not None else None
+    monitor = ProcessMonitor(deployment)
+    listeners, page = _listeners(monitor, options), _status_page(deployment, monitor) if options.public is not None else None
     if page is not None:
         page.attach(listeners[0].app)
 
     async def work_and_listen() -> None:
         async with AsyncExitStack() as stack:
-            log = await listen_and_connect(stack, listeners, deployment, health)
+            log = await listen_and_connect(stack, listeners, deployment, monitor)
             if page is not None:
                 await stack.enter_async_context(page.following(log))
-            await (_stay(work(log, health), health) if serving.stay else work(log, health))
+            await (_stay(work(log, monitor), monitor) if options.stay else work(log, monitor))
             event(STUDY_OVER)
 
-    run_and_log(work_and_listen(), as_json=serving.log_json)
+    run_and_log(work_and_listen(), as_json=options.log_json)
 
 
 async def listen_and_connect(
-    stack: AsyncExitStack, listeners: Sequence[Listener], deployment: Deployment, health: ProcessMonitor
+    stack: AsyncExitStack, listeners: Sequence[Listener], deployment: Deployment, monitor: ProcessMonitor
 ) -> Log:
-    """Start the listeners, then wait for the broker. Both last until the stack is left."""
-    deployment = replace(deployment, on_slow_connection=_say_connecting_once(deployment.broker.url))
+    """Start the listeners, then wait for the broker. Returns the log; leaving the stack closes it and the listeners."""
+    deployment = replace(deployment, on_slow_connection=_log_connecting_once(deployment.broker.url))
     for listener in listeners:
         address = await listener.start()
         stack.push_async_callback(listener.stop)
         event("listening", address=f"{address.host}:{address.port}")
-    await retry_while_unavailable(lambda: _probe(deployment), health)
-    log = await retry_while_unavailable(lambda: stack.enter_async_context(deployment.connect()), health)
+    await retry_while_unavailable(lambda: _probe(deployment), monitor)
+    log = await retry_while_unavailable(lambda: stack.enter_async_context(deployment.connect()), monitor)
     event("connected", broker=deployment.broker.url)
     return log
 
 
 def run_and_log(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
-    """Run until the work ends or the process is told to stop; with `as_json` an error is the last line of the log."""
+    """Run until the work ends or a signal stops it; with `as_json` an error is the last line of the log."""
     try:
         if run_until_stopped(work):
-            event("stopped, as told")
+            event("stopped by a signal")
     except StreamprocError as error:
         if not as_json:
             raise
-        # Who reads lines of JSON reads the last one too.
+        # A program that parses the JSON log finds the error there, so it is not printed as text too.
         event(str(error), logging.ERROR, exit_code=error.exit_code)
         raise SystemExit(error.exit_code) from None
 
 
-async def _stay(work: Awaitable[None], health: ProcessMonitor) -> None:
-    """Do the work, then keep the listeners up: a supervisor that starts what ended again would only hide how it ended.
+async def _stay(work: Awaitable[None], monitor: ProcessMonitor) -> None:
+    """Run `work`, then keep the listeners up until a signal: a supervisor that restarts the process would hide how it ended.
 
-    A role that refused lets go of its state folder, so that it can be restored in place. Told to stop, it ends with exit 3.
+    A role that refused has released the lock of its state folder, so that `restore` can run. After a signal it exits with 3.
     """
     try:
         await work
         event(STUDY_OVER)
     except* Refused as refusals:
-        health.refused()
+        monitor.refused()
         refusal = first_error(refusals)
-        event(f"{refusal}; waiting to be told to stop", logging.ERROR)
+        event(f"{refusal}; waiting for a signal to stop", logging.ERROR)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -99,57 +99,61 @@ async def _stay(work: Awaitable[None], health: ProcessMonitor) -> None:
     await asyncio.Event().wait()
 
 
-def _listeners(health: ProcessMonitor, serving: RoleOptions) -> list[Listener]:
-    """The public one first."""
-    if serving.public is None and serving.operator is None:
+def _listeners(monitor: ProcessMonitor, options: RoleOptions) -> list[Listener]:
+    """Return the listeners that the options name, the public one first."""
+    if options.public is None and options.operator is None:
         return []
-    # Slow to import, and most processes do not listen.
+    # Imported here because it is slow to import and most processes have no listener.
     from streamproc.service.http_server import Address, operator_listener, read_token
 
     listeners = []
-    if serving.public is not None:
-        listeners.append(public_listener(health, serving.public))
-    if serving.operator is not None:
-        address, registry = Address.parse(serving.operator), health.operator.registry
-        listeners.append(operator_listener(address, registry, lambda: health.ready, read_token(os.environ)))
+    if options.public is not None:
+        listeners.append(public_listener(monitor, options.public))
+    if options.operator is not None:
+        address, registry = Address.parse(options.operator), monitor.operator.registry
+        listeners.append(operator_listener(address, registry, lambda: monitor.ready, read_token(os.environ)))
     return listeners
 
 
-def public_listener(health: ProcessMonitor, address: str) -> Listener:
-    """Shows what is public of `health`."""
+def public_listener(monitor: ProcessMonitor, address: str) -> Listener:
+    """Return a listener that serves the public metrics and the readiness of `monitor`."""
     from streamproc.service.http_server import Address, Listener
 
-    metrics = health.public
-    return Listener(Address.parse(address), metrics.registry, lambda: health.publicly_ready, version=lambda: metrics.version)
+    metrics = monitor.public
+    return Listener(
+        Address.parse(address), metrics.registry, lambda: monitor.publicly_ready, version=lambda: metrics.version
+    )
 
 
-def _page(deployment: Deployment, health: ProcessMonitor) -> StatusPage:
-    """What the public listener shows."""
+def _status_page(deployment: Deployment, monitor: ProcessMonitor) -> StatusPage:
+    """Return the status page that the public listener serves."""
     from streamproc.status_page import StatusPage
 
-    return StatusPage(replace(deployment.study, broker=deployment.broker), lambda shown: show_metrics(health, shown))
+    return StatusPage(
+        replace(deployment.study, broker=deployment.broker), lambda snapshot: update_public_metrics(monitor, snapshot)
+    )
 
 
-def show_metrics(health: ProcessMonitor, shown: PageSnapshot) -> None:
-    """Show as metrics what the page shows: also what was released before this process started."""
-    if shown.following and shown.problem is None:
-        health.show_ledger(shown.ledger)
-    for history in shown.histories.values():
+def update_public_metrics(monitor: ProcessMonitor, snapshot: PageSnapshot) -> None:
+    """Set the public metrics from a snapshot, which includes what was released before this process started."""
+    if snapshot.following and snapshot.problem is None:
+        monitor.show_ledger(snapshot.ledger)
+    for history in snapshot.histories.values():
         if history.counts:
-            health.public.show_counts(history.contract, history.period, history.counts[-1])
+            monitor.public.show_counts(history.contract, history.period, history.counts[-1])
 
 
-def _say_connecting_once(url: str) -> Callable[[], None]:
-    """A function that logs it the first time it is called: later attempts to connect are logged when they fail."""
+def _log_connecting_once(url: str) -> Callable[[], None]:
+    """Return a function that logs "connecting" on its first call only: later attempts are logged when they fail."""
 
     @functools.cache
-    def say() -> None:
+    def log_connecting() -> None:
         event("connecting", broker=url)
 
-    return say
+    return log_connecting
 
 
 async def _probe(deployment: Deployment) -> None:
-    """That nobody is there is said within seconds, however patient the connection is later on."""
+    """Connect with a short timeout, so that an absent broker is reported within seconds."""
     async with replace(deployment, timeout=min(PROBE_TIMEOUT_S, deployment.timeout)).connect():
         pass

@@ -1,4 +1,4 @@
-"""Signal handlers of the command line. Imports almost nothing, because they are installed before anything else is."""
+"""Signal handlers of the command line. They are installed before other imports, so this module imports almost nothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ _LONG_RUNNING = ("run", "gather", "synthesize", "watch", "demo", "page")
 
 
 def is_long_running() -> bool:
-    """Whether the command may go on until it is told to stop, which is a good end of it."""
+    """Return whether the command may run until a signal stops it, which is then a successful end."""
     return any(argument in _LONG_RUNNING for argument in sys.argv[1:2])
 
 
 def install_signal_handlers() -> None:
-    """SIGTERM and Ctrl-C end the process without a word: with 0 where that is a good end, else with 128 and their number."""
+    """Make SIGTERM and Ctrl-C end the process without a message.
+
+    The exit code is 0 for a long-running command, else 128 plus the number of the signal.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _told)
+        signal.signal(number, _exit_on_signal)
 
 
-def _told(number: int, frame: FrameType | None) -> NoReturn:
-    """By an exception, so that files half written are removed and workers ended."""
+def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
+    """Raise SystemExit, so that partly written files are removed and worker processes end."""
     sys.exit(0 if is_long_running() else 128 + number)

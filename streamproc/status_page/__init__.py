@@ -1,7 +1,7 @@
-"""The status page: what anybody may see of a study, as a page in a browser and as JSON.
+"""The status page: everything public of a study, as a page in a browser and as JSON.
 
-Made of two things only: the study's public values, and what the ledger and the synthetic topics hold. `PublicTopics` sees to
-that: the page is handed no other way to read.
+It shows only the study's public values and the contents of the ledger and the synthetic topics. `PublicTopics` enforces
+this: the page has no other access to the log.
 """
 
 from streamproc.status_page.app import StatusPage

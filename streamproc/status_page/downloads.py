@@ -1,4 +1,4 @@
-"""What is published, as bytes: the records of the public topics as they stand there, and releases as CSV files."""
+"""Downloads: the unchanged records of the public topics, and releases as CSV files."""
 
 from __future__ import annotations
 
@@ -20,63 +20,63 @@ from streamproc.status_page.public_topics import PublicTopics
 from streamproc.study import Study
 
 MAX_RESPONSE_BYTES = 1_000_000
-"""Of one answer of records, except that a single record always fits. A client that reads slowly keeps them in memory."""
+"""Maximum bytes of records in one response, which may exceed it by one record. A slow client keeps them in memory."""
 
 MAX_CELLS = 50_000_000
-"""Of a CSV file made here; a larger release is for `streamproc pull`."""
+"""Maximum cells of a CSV file that the page serves; `streamproc pull` writes larger releases."""
 
 
 class TooLarge(Exception):
-    """A release has more than `MOST_CELLS` cells."""
+    """A release has more than `MAX_CELLS` cells."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records to be sent."""
+    """Records to send in a response."""
 
     response: web.StreamResponse
-    """With its headers, not prepared yet."""
+    """The response with its headers, not prepared yet."""
     parts: Sequence[bytes]
+    """The body: for each record its length in 4 bytes, and its value."""
 
 
 async def records(topics: PublicTopics, topic: str, offset: int) -> Records:
-    """Records from an offset on, each after its length in 4 bytes, big-endian. Headers say where the next ones are.
+    """Return the records from an offset on, each preceded by its length in 4 bytes, big-endian.
 
-    `Streamproc-Next`: the offset to ask for next; `Streamproc-End`: where the topic ends now.
+    The header `Streamproc-Next` is the offset to request next, and `Streamproc-End` is the topic's end now.
     """
     if topic not in await topics.topics():
         return _records([], offset, 0)
     end = await topics.last_stable_offset(topic, 0)
-    parts, following = list[bytes](), max(offset, end)
-    given = 0
-    async for after, value in topics.pieces(topic, Offset(offset), MAX_RESPONSE_BYTES):
+    parts, next_offset, size = list[bytes](), max(offset, end), 0
+    async for following, value in topics.pieces(topic, Offset(offset), MAX_RESPONSE_BYTES):
         parts += [len(value).to_bytes(4, "big"), value]
-        given += len(value)
-        following = int(after)
-    if given < MAX_RESPONSE_BYTES:
-        following = max(following, end)  # past the markers of transactions, which are no records
-    return _records(parts, following, end)
+        size += len(value)
+        next_offset = int(following)
+    if size < MAX_RESPONSE_BYTES:
+        next_offset = max(next_offset, end)  # skips transaction markers, which are not records
+    return _records(parts, next_offset, end)
 
 
-def _records(parts: Sequence[bytes], following: int, end: int) -> Records:
-    headers = {"Streamproc-Next": str(following), "Streamproc-End": str(end), "Cache-Control": "no-store"}
+def _records(parts: Sequence[bytes], next_offset: int, end: int) -> Records:
+    headers = {"Streamproc-Next": str(next_offset), "Streamproc-End": str(end), "Cache-Control": "no-store"}
     headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(sum(map(len, parts)))}
     return Records(web.StreamResponse(headers=headers), parts)
 
 
 @dataclass(frozen=True)
 class File:
-    """A CSV file to be sent, whose rows are encoded while they are sent."""
+    """A CSV file to send. Its rows are encoded while they are sent."""
 
     response: web.StreamResponse
-    """With its headers, not prepared yet."""
+    """The response with its headers, not prepared yet."""
     pieces: AsyncIterator[bytes]
 
 
 async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Executor) -> File | None:
-    """The release so far, in the form of CONTRACT: header `synthetic,1,...,t`. None before its first column.
+    """Return the release so far as CSV with header `synthetic,1,...,t`; None before its first column.
 
-    Raises TooLarge before any column is kept in memory.
+    Raises TooLarge before any column is loaded into memory.
     """
     public = PublicReader(topics, study, only=release)
     try:
@@ -97,23 +97,23 @@ async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Ex
     response.content_type, response.charset = "text/csv", "utf-8"
     contract = public.contracts()[release]
     pieces = release_csv(np.stack([column.symbols for column in columns], axis=1), contract.alphabet)
-    return File(response, _made_in(threads, pieces))
+    return File(response, _iterate_in(threads, pieces))
 
 
 async def _count_rows(topics: PublicTopics, topic: str) -> int:
-    """The synthetic people of a release, by the contract that its topic begins with; 0 if there is none."""
+    """Return the number of synthetic people, from the contract at the start of a release's topic; 0 without a contract."""
     if topic not in await topics.topics():
         return 0
     async for _, value in topics.pieces(topic, Offset(0), 1):
         try:
             record = decode_synthetic(value)
         except Malformed:
-            return 0  # who reads the topic finds the same, and says what it is
+            return 0  # reading the whole topic below raises the same error, with its reason
         return record.n_star if isinstance(record, ContractRecord) else 0
     return 0
 
 
-async def _made_in(threads: Executor, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _iterate_in(threads: Executor, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     while (piece := await loop.run_in_executor(threads, _next_piece, pieces)) is not None:
         yield piece

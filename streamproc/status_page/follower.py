@@ -1,4 +1,7 @@
-"""Follows the public topics for the page, and says when there is something new to show."""
+"""Follows the public topics, verifies them, and keeps a snapshot for the page.
+
+`Follower` owns the snapshot and retries. A `ReadSession` is one attempt to read the topics, from their start.
+"""
 
 from __future__ import annotations
 
@@ -22,53 +25,59 @@ from streamproc.status_page.public_topics import PublicTopics
 from streamproc.study import Study
 
 RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 2.0, 60.0
-"""Seconds until the topics are read anew, from their start, after something went wrong: at first, and at last."""
+"""Seconds until the topics are read again from their start after a failure: the first pause and the longest."""
+CATCH_UP_TIMEOUT_S = 20.0
+"""Seconds to wait for the next column that the ledger lists. If a column is lost, the others are shown after that."""
+
 LEDGER_SHRANK = "the ledger is shorter than it was: what is shown here is not in it any more"
 
 
 @dataclass(frozen=True, eq=False)
 class PageSnapshot:
-    """What is public now, as one value."""
+    """Everything public at one moment, as an immutable value."""
 
     ledger: VerifiedLedger | None = None
-    """Its chain walked; None before the study began."""
+    """The verified ledger; None before the study began."""
     histories: Mapping[str, History] = field(default_factory=dict)
-    """Of the releases that have a column; a column may come a moment after its ledger record."""
+    """The counts of each release that has a column. A column may arrive a moment after its ledger record."""
     problem: str | None = None
-    """What does not hold in the topics; None while everything that was read does."""
+    """Why the topics do not verify; None if everything that was read does."""
     following: bool = False
-    """Whether the topics are read: not while the broker is away, nor before all that is there was read once."""
+    """Whether the topics are followed: False while the broker is away, and until everything there was read once."""
 
     @property
     def period(self) -> Period:
-        """The last one in the ledger."""
+        """The last period in the ledger; 0 before the first."""
         return Period(0) if self.ledger is None else self.ledger.period
 
 
 class Follower:
-    """Keeps `shown` up to date. Nothing that goes wrong here ends the process: a page is not worth a study."""
+    """Keeps `snapshot` up to date. A failure to read is logged and retried: it must not end a process that runs a role."""
 
     def __init__(
         self,
         study: Study,
         threads: Executor,
-        tell: Callable[[PageSnapshot], None] = lambda shown: None,
-        away: Callable[[LogError], None] = lambda problem: None,
+        on_change: Callable[[PageSnapshot], None] = lambda snapshot: None,
+        on_outage: Callable[[LogError], None] = lambda problem: None,
     ) -> None:
-        """`away` is called when the broker does not answer or denies something; what it raises ends `follow`."""
+        """`on_change` is called with every new snapshot, `on_outage` when the broker does not answer or denies access.
+
+        An exception from `on_outage` ends `follow`.
+        """
         self._study = study
         self._threads = threads
-        self._tell = tell
-        self._away = away
-        self.shown = PageSnapshot()
+        self._on_change = on_change
+        self._on_outage = on_outage
+        self.snapshot = PageSnapshot()
         self.version = 0
-        """Grows with every change of `shown`."""
+        """Increases with every change of `snapshot`."""
         self.topics: PublicTopics | None = None
-        """None until the process has reached its broker."""
+        """The public topics; None until the process has reached its broker."""
         self._changed = asyncio.Event()
 
-    async def news(self, seen: int, timeout: float) -> int:
-        """The version, once it is another than `seen`, or after `timeout` seconds."""
+    async def wait_for_change(self, seen: int, timeout: float) -> int:
+        """Return the version as soon as it differs from `seen`, or after `timeout` seconds."""
         if self.version == seen:
             try:
                 async with asyncio.timeout(timeout):
@@ -78,71 +87,69 @@ class Follower:
         return self.version
 
     async def follow(self, log: Log) -> None:
-        """Until the last column of the last period is there."""
+        """Follow the topics until the last column of the last period was read. Retries after every failure."""
         self.topics, pause = PublicTopics(log, self._study), RETRY_PAUSE_S
         while True:
-            before, holds = self.version, True
-            reading = ReadSession(self.topics, self._study, self._threads)
+            before, verified = self.version, True
+            session = ReadSession(self.topics, self._study, self._threads)
             try:
-                return await self._follow(reading)
+                return await self._follow(session)
             except VerificationFailed as failed:
-                holds = False
-                self._show(replace(self._latest(reading), problem=str(failed), following=True))
-            except InvalidInput as other:
-                holds = False  # it is another study's ledger: nothing of it is shown
-                self._show(replace(self.shown, problem=str(other), following=True))
+                verified = False
+                self._show(replace(self._latest(session), problem=str(failed), following=True))
+            except InvalidInput as error:
+                verified = False  # the ledger of another study, of which nothing is shown
+                self._show(replace(self.snapshot, problem=str(error), following=True))
             except LogError as problem:
-                self._show(replace(self.shown, following=False))
-                self._away(problem)
+                self._show(replace(self.snapshot, following=False))
+                self._on_outage(problem)
             except Exception as unexpected:
-                self._show(replace(self.shown, following=False))
+                self._show(replace(self.snapshot, following=False))
                 event(f"status page: {type(unexpected).__name__}, reading again", logging.ERROR)
-            # What does not hold will not hold the next time; a broker that has answered for a while may be back at once.
-            pause = RETRY_PAUSE_S if holds and self.version > before + 1 else min(2 * pause, MAX_RETRY_PAUSE_S)
+            # Topics that do not verify will not verify next time. A broker that has answered for a while may be back soon.
+            pause = RETRY_PAUSE_S if verified and self.version > before + 1 else min(2 * pause, MAX_RETRY_PAUSE_S)
             await asyncio.sleep(pause)
 
-    async def _follow(self, reading: ReadSession) -> None:
+    async def _follow(self, session: ReadSession) -> None:
         try:
-            await reading.catch_up()
-            self._offer(reading)
-            while not reading.is_over:
-                if await reading.go_on(timeout=0.5):
-                    self._offer(reading)
+            await session.catch_up()
+            self._show_if_changed(session)
+            while not session.is_over:
+                if await session.advance(timeout=0.5):
+                    self._show_if_changed(session)
         finally:
-            await reading.close()
+            await session.close()
 
-    def _offer(self, reading: ReadSession) -> None:
-        latest = self._latest(reading)
-        if latest is not self.shown:
+    def _show_if_changed(self, session: ReadSession) -> None:
+        latest = self._latest(session)
+        if latest is not self.snapshot:
             self._show(latest)
 
-    def _latest(self, reading: ReadSession) -> PageSnapshot:
-        """What was read, if it goes as far as what is shown; else the latter stays."""
-        histories, old = reading.histories(), self.shown.histories
+    def _latest(self, session: ReadSession) -> PageSnapshot:
+        """Return a snapshot of what was read. If it reaches less far than the current one, only the flags change."""
+        histories, old = session.histories(), self.snapshot.histories
         reached = all(name in histories and histories[name].period >= old[name].period for name in old)
-        if not reached or reading.period < self.shown.period:
-            stays = replace(self.shown, problem=LEDGER_SHRANK if reading.is_whole else self.shown.problem, following=True)
-            same = (stays.problem, stays.following) == (self.shown.problem, self.shown.following)
-            return self.shown if same else stays
-        # As long as a column that the ledger has is not read, what did not hold may still lie ahead.
-        problem = None if reading.is_whole else self.shown.problem
-        return PageSnapshot(reading.ledger, histories, problem, following=True)
+        if not reached or session.period < self.snapshot.period:
+            kept = replace(
+                self.snapshot, problem=LEDGER_SHRANK if session.is_complete else self.snapshot.problem, following=True
+            )
+            same = (kept.problem, kept.following) == (self.snapshot.problem, self.snapshot.following)
+            return self.snapshot if same else kept
+        # Until every column that the ledger lists is read, the problem found before may still come.
+        problem = None if session.is_complete else self.snapshot.problem
+        return PageSnapshot(session.ledger, histories, problem, following=True)
 
-    def _show(self, shown: PageSnapshot) -> None:
-        if shown.problem is not None and shown.problem != self.shown.problem:  # once, not after every retry
-            event(f"status page: {shown.problem}", logging.WARNING)
-        self.shown, self.version = shown, self.version + 1
-        self._tell(shown)
+    def _show(self, snapshot: PageSnapshot) -> None:
+        if snapshot.problem is not None and snapshot.problem != self.snapshot.problem:  # once, not after every retry
+            event(f"status page: {snapshot.problem}", logging.WARNING)
+        self.snapshot, self.version = snapshot, self.version + 1
+        self._on_change(snapshot)
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-CATCH_UP_TIMEOUT_S = 20.0
-"""Seconds for which the next column that the ledger has is awaited: if one was lost, what is there is worth showing."""
-
-
 class ReadSession:
-    """One time of reading, from the start of the topics on."""
+    """One attempt to read and verify the public topics, from their start."""
 
     def __init__(self, topics: PublicTopics, study: Study, threads: Executor) -> None:
         self._public = PublicReader(topics, study)
@@ -150,50 +157,53 @@ class ReadSession:
         self._threads = threads
         self._audits: dict[str, ReleaseAudit] = {}
         self._stopped = threading.Event()
-        """Set when the result of a check is not wanted any more: the process waits for its threads when it ends."""
+        """Set by `close`, so that a check in a thread stops early: at exit the process waits for its threads."""
 
     @property
     def ledger(self) -> VerifiedLedger | None:
-        """So far, its chain walked; None before the study began."""
+        """The verified ledger so far; None before the study began."""
         return self._public.ledger
 
     @property
     def period(self) -> Period:
-        """The last one in the ledger."""
+        """The last period in the ledger; 0 before the first."""
         return self._public.period
 
     def histories(self) -> dict[str, History]:
-        """Of the releases that have a column."""
+        """Return the counts of each release that has a column."""
         return {name: audit.builder.history() for name, audit in self._audits.items()}
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every column that the ledger has was read."""
-        return not self._lacking()
+    def is_complete(self) -> bool:
+        """Whether every column that the ledger lists was read."""
+        return not self._incomplete()
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will come any more."""
-        return self.period == self._study.horizon and self.is_whole
+        """Whether the last column of the last period was read."""
+        return self.period == self._study.horizon and self.is_complete
 
     async def catch_up(self) -> None:
-        """Take in what is there now: whoever shows less, shows what was true once."""
-        await self.go_on(timeout=0.5)
+        """Read everything that is in the topics now, so that the first snapshot is not out of date.
+
+        Stops waiting for a column that the ledger lists after CATCH_UP_TIMEOUT_S seconds without a new one.
+        """
+        await self.advance(timeout=0.5)
         await self._public.catch_up_ledger()
         now = asyncio.get_running_loop().time
-        until, before = now() + CATCH_UP_TIMEOUT_S, self._lacking()
-        # Once more at least: what came of the ledger alone was not held against the study.
-        while await self.go_on(timeout=0.0) or not self.is_whole:
-            lacking = self._lacking()
-            if any(read > before.get(name, read) for name, read in lacking.items()):
-                until = now() + CATCH_UP_TIMEOUT_S
-            elif now() > until:
+        deadline, before = now() + CATCH_UP_TIMEOUT_S, self._incomplete()
+        # At least once more, because `catch_up_ledger` does not check the ledger against the study.
+        while await self.advance(timeout=0.0) or not self.is_complete:
+            incomplete = self._incomplete()
+            if any(read > before.get(name, read) for name, read in incomplete.items()):
+                deadline = now() + CATCH_UP_TIMEOUT_S
+            elif now() > deadline:
                 return
-            before = lacking
+            before = incomplete
             await asyncio.sleep(0.05)
 
-    def _lacking(self) -> dict[str, int]:
-        """How many columns were read of releases of which the ledger has more."""
+    def _incomplete(self) -> dict[str, int]:
+        """Return the number of columns read of each release of which the ledger lists more."""
         histories, ledger = self.histories(), self.ledger
         read = {
             release.name: histories[release.name].period if release.name in histories else 0
@@ -205,22 +215,22 @@ class ReadSession:
             else {name: count for name, count in read.items() if count < len(ledger.column_digests(name))}
         )
 
-    async def go_on(self, *, timeout: float) -> bool:
-        """Take in what has come, waiting up to `timeout` seconds for the ledger to grow; answers whether anything did."""
+    async def advance(self, *, timeout: float) -> bool:
+        """Read and check new records, waiting up to `timeout` seconds for the ledger to grow. Returns whether any came."""
         before = self.ledger
         await self._public.poll(timeout=timeout)
-        taken = {release.name: self._public.take_columns(release.name) for release in self._study.releases}
+        new_columns = {release.name: self._public.take_columns(release.name) for release in self._study.releases}
         grown = self.ledger is not before
-        if grown or any(taken.values()):
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._check, taken)
-        return grown or any(taken.values())
+        if grown or any(new_columns.values()):
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._check, new_columns)
+        return grown or any(new_columns.values())
 
-    def _check(self, taken: Mapping[str, Sequence[DecodedColumn]]) -> None:
-        """Recompute the spending and the counts of what is new, once; `VerificationFailed` says what does not hold."""
+    def _check(self, new_columns: Mapping[str, Sequence[DecodedColumn]]) -> None:
+        """Check the spending and the counts of the new columns. Raises VerificationFailed with the reason."""
         ledger = self.ledger
         if ledger is None:
             return
-        for name, columns in taken.items():
+        for name, columns in new_columns.items():
             if columns and name not in self._audits:
                 audit = self._public.new_audit(name)
                 assert audit is not None, "a column comes after its contract"
@@ -233,6 +243,6 @@ class ReadSession:
             audit.check_spending(ledger, self._stopped.is_set)
 
     async def close(self) -> None:
-        """Stop reading; a check that is under way ends with the period it is at."""
+        """Stop reading. A check that is running ends after its current period."""
         self._stopped.set()
         await self._public.close()

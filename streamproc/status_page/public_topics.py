@@ -1,4 +1,4 @@
-"""The public topics of a study, and nothing else: the only way in which the status page reads."""
+"""Access to the public topics of a study and to no others: the status page reads the log only through this."""
 
 from __future__ import annotations
 
@@ -8,56 +8,58 @@ from streamproc.log.port import Log, Offset, Reader
 from streamproc.protocol.topics import Topics
 from streamproc.study import Study
 
-READ_AT_ONCE = 4
-"""Records that `pieces` reads at a time. A chunk of a column has half a megabyte."""
+READ_BATCH = 4
+"""Maximum records per read of `pieces`. A chunk of a column has half a megabyte."""
 
 
 class PublicTopics:
-    """The part of a log that everybody may read. Another topic raises PermissionError, and nothing here writes."""
+    """Read access to the public topics of a log. Any other topic raises PermissionError."""
 
     def __init__(self, log: Log, study: Study) -> None:
         self._log = log
         accesses = Topics(study.name).access([release.name for release in study.releases])
-        self._open = frozenset(access.topic for access in accesses if access.public)
+        self._public_topics = frozenset(access.topic for access in accesses if access.public)
 
     async def topics(self) -> Mapping[str, int]:
-        """Those of the public topics that exist."""
-        return {topic: count for topic, count in (await self._log.topics()).items() if topic in self._open}
+        """Return the public topics that exist, with their numbers of partitions."""
+        return {topic: count for topic, count in (await self._log.topics()).items() if topic in self._public_topics}
 
     async def start_offset(self, topic: str, partition: int) -> Offset:
-        """As the log says."""
-        return await self._log.start_offset(self._public(topic), partition)
+        """Return the first offset of a partition."""
+        return await self._log.start_offset(self._check_public(topic), partition)
 
     async def high_watermark(self, topic: str, partition: int) -> Offset:
-        """As the log says."""
-        return await self._log.high_watermark(self._public(topic), partition)
+        """Return the high watermark of a partition."""
+        return await self._log.high_watermark(self._check_public(topic), partition)
 
     async def last_stable_offset(self, topic: str, partition: int) -> Offset:
-        """As the log says."""
-        return await self._log.last_stable_offset(self._public(topic), partition)
+        """Return the last stable offset of a partition."""
+        return await self._log.last_stable_offset(self._check_public(topic), partition)
 
     async def reader(self, topic: str, partition: int, offset: Offset) -> Reader:
-        """A reader of what is committed: a draw that is not has not left the synthesizer."""
-        return await self._log.reader(self._public(topic), partition, offset)
+        """Return a reader of committed records only: a draw that is not committed is not released."""
+        return await self._log.reader(self._check_public(topic), partition, offset)
 
-    async def pieces(self, topic: str, offset: Offset, most: int) -> AsyncIterator[tuple[Offset, bytes]]:
-        """Committed records from `offset` to where the topic ends now, each with the offset after it, until they have `most`
-        bytes; at least one if there is one."""
+    async def pieces(self, topic: str, offset: Offset, max_bytes: int) -> AsyncIterator[tuple[Offset, bytes]]:
+        """Yield committed records from `offset` to the topic's end, each with the offset after it.
+
+        Stops once the records have `max_bytes` bytes, but yields at least one record if there is one.
+        """
         end = await self.last_stable_offset(topic, 0)
         reader = await self.reader(topic, 0, min(offset, end))
-        given = 0
+        size = 0
         try:
-            while reader.position < end and given < most:
-                for record in await reader.read(max_records=READ_AT_ONCE):
-                    if record.offset >= end or given >= most:
+            while reader.position < end and size < max_bytes:
+                for record in await reader.read(max_records=READ_BATCH):
+                    if record.offset >= end or size >= max_bytes:
                         return
                     value = record.value or b""
-                    given += len(value)
+                    size += len(value)
                     yield Offset(record.offset + 1), value
         finally:
             await reader.close()
 
-    def _public(self, topic: str) -> str:
-        if topic not in self._open:
+    def _check_public(self, topic: str) -> str:
+        if topic not in self._public_topics:
             raise PermissionError(f"topic {topic} is not public")
         return topic

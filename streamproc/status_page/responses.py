@@ -1,4 +1,4 @@
-"""How the page answers: headers that keep a browser to this origin, and tags that spare it what it has."""
+"""HTTP responses of the page: security headers, ETags, compression, JSON and errors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HEADERS = {
 }
 
 MIN_GZIP_BYTES = 1_000
-"""Bytes below which a body is not compressed: it fits into one packet as it is."""
+"""Minimum size of a body that is compressed. A smaller one fits into one packet anyway."""
 
-_KINDS = {
+_CONTENT_TYPES = {
     ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
@@ -34,15 +34,15 @@ _KINDS = {
 
 
 def content_policy(page: bytes) -> str:
-    """What a browser may load and run: files of this server, and the scripts that stand in the page itself."""
-    inside = [hashlib.sha256(script).digest() for script in re.findall(rb"<script>(.*?)</script>", page, re.DOTALL)]
-    scripts = " ".join(["'self'", *(f"'sha256-{b64encode(digest).decode()}'" for digest in inside)])
-    nothing = "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    return f"default-src 'self'; script-src {scripts}; {nothing}"
+    """Return the Content-Security-Policy: files of this server, and the inline scripts of `page`, by their digests."""
+    digests = [hashlib.sha256(script).digest() for script in re.findall(rb"<script>(.*?)</script>", page, re.DOTALL)]
+    scripts = " ".join(["'self'", *(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)])
+    denied = "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return f"default-src 'self'; script-src {scripts}; {denied}"
 
 
-def adding_headers(page: bytes) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
-    """For `on_response_prepare`."""
+def add_security_headers(page: bytes) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+    """Return a handler for `on_response_prepare` that adds the security headers; `page` is the HTML of the page."""
     headers = HEADERS | {"Content-Security-Policy": content_policy(page)}
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -53,54 +53,59 @@ def adding_headers(page: bytes) -> Callable[[web.Request, web.StreamResponse], A
 
 @dataclass(frozen=True)
 class Body:
-    """The body of a response, made once and shared by every connection that it is sent on."""
+    """The body of a response, created once and shared by all connections that it is sent on."""
 
     plain: bytes
-    packed: bytes | None
-    """The same as gzip; None if it is not worth it."""
+    gzipped: bytes | None
+    """The body as gzip; None if it is too small to compress."""
     tag: str
+    """The ETag."""
 
     @classmethod
     def of(cls, plain: bytes) -> Body:
-        """Takes a while for a large one."""
-        packed = gzip.compress(plain, mtime=0) if len(plain) >= MIN_GZIP_BYTES else None
-        return cls(plain, packed, f'W/"{hashlib.sha256(plain).hexdigest()[:32]}"')
+        """Compress and hash a body, which takes a while for a large one."""
+        gzipped = gzip.compress(plain, mtime=0) if len(plain) >= MIN_GZIP_BYTES else None
+        return cls(plain, gzipped, f'W/"{hashlib.sha256(plain).hexdigest()[:32]}"')
 
     def __len__(self) -> int:
-        return len(self.plain) + len(self.packed or b"")
+        return len(self.plain) + len(self.gzipped or b"")
 
     def negotiate_encoding(self, request: web.Request) -> tuple[bytes, dict[str, str]]:
-        """The bytes to send in answer to a request, and the headers that go with them."""
+        """Return the bytes to send, compressed if the client accepts gzip, and their headers."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if self.packed is None or "gzip" not in request.headers.get("Accept-Encoding", "").lower():
+        if self.gzipped is None or "gzip" not in request.headers.get("Accept-Encoding", "").lower():
             return self.plain, headers
-        return self.packed, headers | {"Content-Encoding": "gzip"}
+        return self.gzipped, headers | {"Content-Encoding": "gzip"}
 
     def matches_etag(self, request: web.Request) -> bool:
-        """Whether the request names the tag of this body, which the client then has."""
+        """Return whether the request names the tag of this body, so that the client has the body."""
         return self.tag in request.headers.get("If-None-Match", "")
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
-    """JSON; a number that is none would be no JSON."""
+    """Return compact JSON. Raises ValueError for NaN and infinity, which JSON cannot represent."""
     return json.dumps(values, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def error_response(status: int, said: str) -> web.Response:
-    """One line that says what was expected."""
+def error_response(status: int, message: str) -> web.Response:
+    """Return an error as JSON, with one line under "error"; a 503 also asks the client to retry in two seconds."""
     headers = {"Cache-Control": "no-store"} | ({"Retry-After": "2"} if status == 503 else {})
-    return web.Response(status=status, body=json_bytes({"error": said}), content_type="application/json", headers=headers)
+    return web.Response(status=status, body=json_bytes({"error": message}), content_type="application/json", headers=headers)
 
 
 class Asset:
-    """A file of the page, in memory."""
+    """A file of the page, loaded into memory."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self.body = Body.of(content)
-        self.kind = _KINDS[name[name.rindex(".") :]]
+        self.content_type = _CONTENT_TYPES[name[name.rindex(".") :]]
 
 
 def assets() -> dict[str, Asset]:
-    """Every file of the page by name."""
+    """Return every file of the page by its name."""
     folder = files("streamproc.status_page") / "static"
-    return {file.name: Asset(file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(tuple(_KINDS))}
+    return {
+        file.name: Asset(file.name, file.read_bytes())
+        for file in folder.iterdir()
+        if file.name.endswith(tuple(_CONTENT_TYPES))
+    }

@@ -1,4 +1,4 @@
-"""Tells open pages that there is something new, by Server-Sent Events."""
+"""Server-Sent Events: open pages are notified when the snapshot changes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from streamproc.status_page.follower import Follower
 from streamproc.status_page.responses import error_response
 
 KEEPALIVE_S = 10.0
-"""Seconds after which a quiet stream says that it still lives."""
+"""Seconds after which a stream without events sends a comment, which shows that the connection is alive."""
 
 MAX_STREAMS = 256
-"""Open at once; further pages ask again every few seconds instead."""
+"""Maximum open streams; further pages poll the status every few seconds instead."""
 
 
 class EventStreams:
-    """The open streams of one listener. An event carries only a number: what is new is asked for, and cached, as usual."""
+    """The open streams of one listener. An event carries only a version: a page then requests the data, which is cached."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._open: set[asyncio.Task[None]] = set()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """One stream, until the page or the process goes away."""
+        """Serve one stream until the client disconnects or the process stops."""
         if len(self._open) >= MAX_STREAMS:
-            return error_response(503, "too many pages listen; ask for the status now and then instead")
+            return error_response(503, "too many open event streams; poll /api/v1/status instead")
         response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         response.content_type = "text/event-stream"
         await response.prepare(request)
-        task = asyncio.create_task(self._tell(response))
+        task = asyncio.create_task(self._send_events(response))
         self._open.add(task)
         try:
             await asyncio.wait([task])
@@ -39,18 +39,18 @@ class EventStreams:
             task.cancel()
         return response
 
-    async def _tell(self, response: web.StreamResponse) -> None:
+    async def _send_events(self, response: web.StreamResponse) -> None:
         seen = -1
         try:
             await response.write(b"retry: 1000\n\n")
             while True:
-                version = await self._follower.news(seen, KEEPALIVE_S)
+                version = await self._follower.wait_for_change(seen, KEEPALIVE_S)
                 await response.write(b": still here\n\n" if version == seen else b"event: news\ndata: %d\n\n" % version)
                 seen = version
         except (ConnectionError, asyncio.CancelledError):
-            pass  # the page is gone, or we are
+            pass  # the client has disconnected, or the process stops
 
     async def close(self, app: web.Application) -> None:
-        """For `on_shutdown`: a listener waits for what is open."""
+        """End all streams, for `on_shutdown`: a listener waits for its open responses."""
         for task in list(self._open):
             task.cancel()

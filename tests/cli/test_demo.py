@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from streamproc.cli import main as app
-from streamproc.cli.declarations import PEOPLE
+from streamproc.cli.declarations import DEMO_PEOPLE
 from streamproc.cli.demo.month_table import ASCII, AnswerVsTruth, Month, month_line
 from streamproc.cli.demo.screen import Screen
-from streamproc.cli.demo.simulated_people import MONTHS, simulated_reports, study_text
+from streamproc.cli.demo.simulated_people import MONTHS, simulate_reports, study_text
 from streamproc.cli.formatting import INSECURE
 from streamproc.panel import Answer
 from streamproc.privacy.types import Period, Rho
@@ -197,14 +197,14 @@ def test_a_terminal_shows_the_month_under_way(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     with Screen(parse_study(study_text(100))) as screen:
-        screen.opened(90)
-        screen.sent(45)
-        screen.gathered(30)
+        screen.begin_month(90)
+        screen.add_sent(45)
+        screen.add_gathered(30)
         assert "45 of 90 reports sent" in capsys.readouterr().out
-        screen.closed()
-        screen.tallied()
+        screen.mark_closed()
+        screen.add_tally()
         assert "30 gathered ▸ month closed ▸ tallied 1 of 4 ▸ released" in re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
-        screen.released(Month(Period(1), 90, (), Rho(0.005)))
+        screen.add_month(Month(Period(1), 90, (), Rho(0.005)))
     assert "    1       90 " in capsys.readouterr().out
 
 
@@ -215,8 +215,8 @@ def test_an_answer_is_shown_within_its_interval_though_noise_put_it_below_zero()
 
 
 def test_simulated_poverty_is_sticky_and_nobody_misses_the_first_month() -> None:
-    symbols = simulated_reports(PEOPLE).symbols
-    assert symbols.shape == (PEOPLE, MONTHS)
+    symbols = simulate_reports(DEMO_PEOPLE).symbols
+    assert symbols.shape == (DEMO_PEOPLE, MONTHS)
     before, after = symbols[:, :-1], symbols[:, 1:]
     reported = (before != MISSING) & (after != MISSING)
     stay, enter = after[reported & (before == 1)].mean(), after[reported & (before == 0)].mean()

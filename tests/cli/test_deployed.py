@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamproc.cli.deployment_options import run_until_stopped
+from streamproc.cli.event_loop import run_until_stopped
 from streamproc.errors import BrokerUnavailable, Refused
 from streamproc.service.deployment import Deployment
 from tests.bad_input import PANEL_STUDY
@@ -53,9 +53,9 @@ def test_the_help_says_where_the_state_is_by_default(tmp_path: Path, streamproc:
     ("command", "meaning"),
     [
         ("status", "Seconds before giving up. [default"),
-        ("pull", "Seconds before giving up on a broker that does not answer; the work takes as long as it takes."),
-        ("watch", "Seconds before giving up on a broker that is away; columns are waited for without end."),
-        ("close", "Seconds before giving up on closing it, or on a broker that is away; --wait goes on until the release."),
+        ("pull", "Seconds before giving up on a broker that does not answer. The work itself has no time limit."),
+        ("watch", "Seconds before giving up on a broker that is away. Waiting for columns has no time limit."),
+        ("close", "Seconds before giving up on closing the period, or on a broker that is away. --wait has no time limit."),
     ],
 )
 def test_the_help_says_what_is_given_up_after_the_time_allowed(streamproc: Command, command: str, meaning: str) -> None:

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamproc.status_page
-from streamproc.cli.commands import public as public_module
-from streamproc.cli.commands.public import status_of
+from streamproc.cli.commands import status as status_module
+from streamproc.cli.commands.status import status_to_dict
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_people import study_text
 from streamproc.cli.formatting import format_count, format_delta, format_epsilon
-from streamproc.cli.plan.plan_plot import _title
+from streamproc.cli.plan.plot import _title
 from streamproc.planning import plan_study
 from streamproc.privacy.types import Rho
 from streamproc.study import parse_study
@@ -56,7 +56,7 @@ def test_an_epsilon_is_shown_to_three_digits_and_never_smaller_than_it_is(epsilo
 def test_the_page_shows_an_epsilon_as_the_commands_do() -> None:
     if shutil.which("node") is None:
         pytest.skip("running the page's own code needs Node 18 or newer: apt-get install nodejs")
-    program = f"{WORDS.read_text()}\nconsole.log(JSON.stringify({json.dumps(EPSILONS)}.map(epsilon)))"
+    program = f"{WORDS.read_text()}\nconsole.log(JSON.stringify({json.dumps(EPSILONS)}.map(formatEpsilon)))"
     command = ["node", "--input-type=module", "-e", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
@@ -94,11 +94,11 @@ def test_status_puts_thousands_apart_as_the_other_commands_do(
     study.write_text(study_text(200))
 
     def grown(*arguments: Any) -> dict[str, Any]:
-        found = status_of(*arguments)
+        found = status_to_dict(*arguments)
         found["releases"]["quarterly"] |= {"n_star": 24_918, "n_pad": 1_193, "clamped": 1_000}
         return found
 
-    monkeypatch.setattr(public_module, "status_of", grown)
+    monkeypatch.setattr(status_module, "status_to_dict", grown)
     shown = " ".join(streamproc("status", study).out.split())
 
     assert "quarterly 24,918 1,193 0 0.005 1,000" in shown

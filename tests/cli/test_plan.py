@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.plan.plan_tables import _error_cells
+from streamproc.cli.plan.tables import _error_cells
 from streamproc.planning import ExpectedError, QueryPlan
 from streamproc.privacy.types import Period
 

@@ -39,7 +39,7 @@ def test_without_a_yes_it_says_that_nothing_is_deleted_and_does_not_end_with_0(
     ended = streamproc("purge", study)
 
     asked, _, said = ended.complaint.partition("[y/N]: ")
-    assert asked == "Delete everything private of study small for ever? "
+    assert asked == "Delete everything private of study small forever? "
     assert (ended.code, ended.out) == (code, "")
     assert says in said
 

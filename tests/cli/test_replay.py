@@ -215,7 +215,7 @@ def test_replacing_a_replay_with_real_noise_states_the_cost_of_showing_both(
     streamproc: Command, study: Path, panel: Path, tmp_path: Path
 ) -> None:
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"
-    told = f"{tmp_path}: holds an earlier replay, which is replaced; whoever sees both sees what costs twice the budget\n"
+    told = f"{tmp_path}: replacing an earlier replay; a person who sees both sees releases that cost twice the budget\n"
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == told
     assert streamproc("replay", study, panel, "--out", tmp_path, "--seed", 1).complaint == ""
     # That one protected nobody.

@@ -55,8 +55,8 @@ def test_periods_to_come_are_not_closed_with_the_others(
 
     assert ended.code == 0
     assert re.findall("period (.) closed", ended.out) == [str(period) for period in range(1, last + 1)]
-    why = "neither sent nor closed, nor any later one, as the file has no report of them; --through 4 would close all"
-    assert f"period {last + 1}: {why}\n" in ended.complaint
+    why = "are neither sent nor closed, because the file has no report of them; --through 4 closes them too"
+    assert f"periods from {last + 1} on {why}\n" in ended.complaint
     assert streamproc("close", study, "--period", last + 1).out == f"period {last + 1} closed\n"
 
 
@@ -156,7 +156,7 @@ def test_who_is_left_out_for_want_of_a_first_report_is_said_with_that_period_onl
     assert left_out not in streamproc("send", study, panel, "--close").complaint
 
 
-REJECTED = "people in it who are not on the roster: 1; their reports will be rejected\n"
+REJECTED = "people in the file who are not on the roster: 1; their reports will be rejected\n"
 
 
 def test_somebody_who_is_not_on_the_roster_is_sent_and_it_is_said_what_becomes_of_that(

@@ -74,7 +74,7 @@ def test_a_command_says_what_it_is_connecting_to_and_when_it_gives_up(
 
 def test_a_role_says_so_in_one_log_line_however_often_it_tries(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logs("slow", as_json=False)
-    say = serving._say_connecting_once(NOBODY)
+    say = serving._log_connecting_once(NOBODY)
     say()
     say()
     [line] = capsys.readouterr().err.splitlines()

@@ -31,7 +31,7 @@ def test_a_role_that_refuses_stays_to_say_so_and_can_be_restored_in_place(new_pl
     shutil.rmtree(place.state)
 
     refusing = place.start("synthesize", "--stay", *Listeners.ARGUMENTS)
-    refusing.says("waiting to be told to stop")
+    refusing.says("waiting for a signal to stop")
     listeners = Listeners(refusing)
     assert samples(listeners.operator)["streamproc_refused", ()] == 1
     assert samples(listeners.operator)["streamproc_ready", ()] == 0

@@ -22,7 +22,7 @@ from tests.fuzz.trial import Bound, BytesInTow, Target, TooMuchMemory, tried
 TAKES_BYTES = re.compile(r"(decode|parse|read|load|unpack|unseal|split_reports|verify_chain|home_partition|murmur2)|.*from_(text|dict|arrow|pandas)")  # fmt: skip  # noqa: E501
 
 ELSEWHERE = {
-    "streamproc.cli.commands.public.read_public": "follows topics, whose records go to the decoders",
+    "streamproc.cli.public_reading.read_public": "follows topics, whose records go to the decoders",
     "streamproc.panel.frames.panel_from_pandas": "a frame that the caller made, not bytes",
     "streamproc.panel.panel.Panel.from_arrow": "is panel_from_arrow",
     "streamproc.panel.panel.Panel.from_pandas": "is panel_from_pandas",

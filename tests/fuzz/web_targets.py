@@ -95,7 +95,7 @@ def operator_requests() -> list[bytes]:
     return [request("/metrics", shown), request("/livez"), request("/readyz?verbose=1"), request("/livez", shown)]
 
 
-_ANSWERING = (answers.adding_headers, answers.json_bytes, answers.error_response, answers.Body, stream_response)
+_ANSWERING = (answers.add_security_headers, answers.json_bytes, answers.error_response, answers.Body, stream_response)
 _ASKED = (named_query, documents.answers, documents.bins, downloads.csv_file, downloads.records)
 _PAGE = (StatusPage, Listener, Connections, EventStreams, ResponseCache, SingleFlight, *_ANSWERING, *_ASKED)
 _REQUEST = (of_request, (TurnedAway,), REQUEST)

@@ -250,10 +250,10 @@ def test_a_contract_that_cannot_be_is_malformed(record: ContractRecord, wrong: d
 
 
 def test_a_contract_that_the_library_does_not_take_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refusing(values: object) -> None:
+    def refusing(*values: object) -> None:
         raise ValueError("some later rule")
 
-    monkeypatch.setattr("streamproc.releases.contract_fields.contract_from_dict", refusing)
+    monkeypatch.setattr("streamproc.releases.window.WindowMechanism", refusing)
 
     with pytest.raises(Malformed):
         decode_synthetic(QUARTERLY.encode())

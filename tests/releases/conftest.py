@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamproc.privacy.types import IntArray
-from streamproc.releases import cumulative, window
+from streamproc.releases import cumulative_synthesis, window_synthesis
 from streamproc.releases.row_assignment import Codes
 
 
@@ -20,6 +20,6 @@ def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     def unchanged(groups: Codes, counts: IntArray, rng: np.random.Generator) -> Codes:
         return np.zeros(len(groups), dtype=np.uint8)
 
-    monkeypatch.setattr(window, "shuffled_rows", none)
-    monkeypatch.setattr(window, "assign_symbols", unchanged)
-    monkeypatch.setattr(cumulative, "assign_symbols", unchanged)
+    monkeypatch.setattr(window_synthesis, "shuffled_rows", none)
+    monkeypatch.setattr(window_synthesis, "assign_symbols", unchanged)
+    monkeypatch.setattr(cumulative_synthesis, "assign_symbols", unchanged)

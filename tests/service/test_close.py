@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamproc.cli.formatting import showing_stages
+from streamproc.cli.formatting import show_stages
 from streamproc.client.reporter import Reporter
 from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, OffsetLost, Refused
 from streamproc.log.port import Log, Offset
@@ -301,7 +301,7 @@ def test_many_missing_partitions_are_not_all_named() -> None:
 
 def test_lines_about_one_stage_are_paced(capsys: pytest.CaptureFixture[str]) -> None:
     async def story() -> None:
-        with showing_stages(3) as show:
+        with show_stages(3) as show:
             for missing in range(25, 0, -1):
                 show(Stage(Awaited.TALLIES, Period(3), [missing]))
                 await asyncio.sleep(1)

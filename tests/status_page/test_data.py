@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from streamproc.cli.commands.public import status_of
+from streamproc.cli.commands.status import status_to_dict
 from streamproc.client.public_reader import PublicReader
 from streamproc.files.csv import release_csv
 from streamproc.log.port import Log, Offset, Reader
@@ -94,7 +94,7 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
         public = PublicReader(log, deployment.study)
         await public.catch_up()
         await public.close()
-    said = status_of(deployment, public, None)
+    said = status_to_dict(deployment, public, None)
     for key in ("study", "n", "horizon", "released", "rho", "rho_spent", "epsilon_spent", "delta", "adjacency", "insecure"):
         assert found[key] == said[key], key
     for release in found["releases"]:
@@ -396,7 +396,7 @@ async def test_a_release_that_is_too_large_for_a_file_is_refused_before_the_page
         while (found := await asking.get("/api/v1/releases/recent.csv"))[0] == 503:
             await asyncio.sleep(0.01)
         assert found[0] == 413
-        assert b"use `streamproc pull`" in found[2]
+        assert b"Use `streamproc pull`" in found[2]
 
 
 async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_one_gets_theirs(

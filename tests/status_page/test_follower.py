@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from streamproc.cli.commands.page import show_health
+from streamproc.cli.commands.page import update_monitor
 from streamproc.errors import LogUnavailable
 from streamproc.log.port import Log, Offset, Reader, Record, read_to_end
 from streamproc.protocol.ledger import Intent, decode_ledger
@@ -224,7 +224,7 @@ def test_a_page_is_ready_only_while_what_it_reads_holds(tmp_path: Path, cause: s
     async def told() -> None:
         run = await two_periods()
         log, health = SlowLog(run.world.log), ProcessMonitor(deployment_in(tmp_path, run.world.clock))
-        follower = Follower(STUDY, ThreadPoolExecutor(1), lambda shown: show_health(health, shown))
+        follower = Follower(STUDY, ThreadPoolExecutor(1), lambda shown: update_monitor(health, shown))
         task = asyncio.create_task(follower.follow(cast(Log, log)))
         ready = list[bool]()
         for wrong in (False, True, False):
@@ -254,7 +254,7 @@ def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
     async def told() -> None:
         run = await two_periods()
         health, other = ProcessMonitor(deployment_in(tmp_path, run.world.clock)), replace(STUDY, horizon=STUDY.horizon + 1)
-        follower = Follower(other, ThreadPoolExecutor(1), lambda shown: show_health(health, shown))
+        follower = Follower(other, ThreadPoolExecutor(1), lambda shown: update_monitor(health, shown))
         task = asyncio.create_task(follower.follow(run.world.log))
         await asyncio.sleep(3600.0)
         task.cancel()

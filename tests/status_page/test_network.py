@@ -52,7 +52,7 @@ def lost(route: Route) -> None:
 
 
 def refused(route: Route) -> None:
-    route.fulfill(status=503, json={"error": "too many ask at once; try again"})
+    route.fulfill(status=503, json={"error": "too many requests at once; try again"})
 
 
 def with_trouble(browser: Chromium, address: str, handle: Callable[[Route], None]) -> Visit:
@@ -118,7 +118,7 @@ def test_an_answer_that_a_reader_asked_for_and_did_not_get_comes_later(half_way:
     visit.see(lambda page: page.route("**/api/v1/series*", at_first(2, refused)))
     visit.see(lambda page: page.check("input[value=ever]"))
     visit.wait_text("#asked", "so far")
-    visit.wait_text("#bins-title", "At least so many periods")
+    visit.wait_text("#bins-title", "At least this many periods")
     assert visit.errors == []
 
 
@@ -127,9 +127,9 @@ def test_no_answer_stands_below_a_question_to_which_it_is_none(half_way: ShownSt
     waiting: list[Route] = []
     visit.see(lambda page: page.route("**/api/v1/series*", at_first(1, lambda route: waiting.append(route))))  # noqa: PLW0108
     visit.see(lambda page: page.check("input[value=ever]"))
-    assert visit.text("#asked") == "Asking…"
+    assert visit.text("#asked") == "Loading…"
     assert visit.text("#reading-value") + visit.text("#reading-rest") == ""
-    assert visit.text("#chart") == "Asking…"
+    assert visit.text("#chart") == "Loading…"
     assert visit.see(lambda page: page.is_disabled("#period"))
     visit.until(lambda: len(waiting) == 1)
     visit.see(lambda page: waiting[0].continue_())

@@ -61,7 +61,7 @@ def test_a_zero_out_study_shows_the_replace_one_figure_beside_its_own(tmp_path: 
 
         spent = format_epsilon(status["epsilon_spent_replace_one"])
         assert f"under replace-one ε {spent} of " in visit.text("#facts")
-        assert visit.texts("#budget-meters .meter-said")[-1].startswith("The same noise under replace-one: ρ ")
+        assert visit.texts("#budget-meters .meter-text")[-1].startswith("The same noise under replace-one: ρ ")
         assert "there is no input in which a history is left out" in visit.text("#budget-words")
         assert "Total ρ, replace-one" in visit.text("#chain thead")
         assert format_rounded_up(status["rho_spent_replace_one"]) in visit.texts("#chain tbody tr")[0]
@@ -141,7 +141,7 @@ def test_one_changed_byte_of_what_is_served_fails_visibly(half_way: ShownStudy, 
 
 
 TRICKS = """async () => {
-    const { LedgerWalk } = await import("/static/verify.js");
+    const { LedgerVerifier } = await import("/static/verify.js");
     const { records } = await import("/static/data.js");
     const { unpack } = await import("/static/msgpack.js");
     const values = [];
@@ -162,7 +162,7 @@ TRICKS = """async () => {
     };
     const said = {};
     for (const [trick, altered] of Object.entries(tricks)) {
-        const walk = new LedgerWalk();
+        const walk = new LedgerVerifier();
         try {
             for (const value of altered) await walk.add(value);
             said[trick] = "good";
@@ -269,7 +269,7 @@ def test_a_theme_that_was_chosen_counts_and_not_what_the_reader_likes_elsewhere(
     wanted = open_page(browser, half_way, color_scheme=chosen).ask(paper)
     visit = open_page(browser, half_way, color_scheme=liked)
     assert visit.ask(paper) != wanted
-    visit.ask("theme => useTheme(theme)", chosen)
+    visit.ask("theme => applyTheme(theme)", chosen)
     assert visit.ask(paper) == wanted
 
 
@@ -291,7 +291,7 @@ def test_everything_can_be_done_with_the_keyboard(half_way: ShownStudy, browser:
     assert visit.ask("document.activeElement.value") == "recent"
     visit.press("ArrowRight")
     visit.wait_text("#asked", "so far")
-    visit.wait_text("#bins-title", "At least so many periods")
+    visit.wait_text("#bins-title", "At least this many periods")
     stops: list[str] = []
     while "verify-button" not in "".join(stops):
         visit.press("Tab")

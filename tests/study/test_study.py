@@ -258,7 +258,7 @@ MADE_WRONG: list[tuple[str, Callable[[], object]]] = [
     ("release", lambda: study(releases=("quarterly",))),
     ("release.w.k", lambda: study(releases=(WindowRelease("w", 13),))),
     ("release.name", lambda: WindowRelease("a b", 2)),
-    ("release.w.share", lambda: WindowRelease("w", 2, share=0.5)),  # type: ignore[arg-type]
+    ("release.w.share", lambda: WindowRelease("w", 2, share=1.5)),  # type: ignore[arg-type]
     ("release.w.beta", lambda: WindowRelease("w", 2, beta=float("nan"))),
     ("release.c.event", lambda: CumulativeRelease("c", "1")),  # type: ignore[arg-type]
     ("release.c.counter", lambda: CumulativeRelease("c", ("1",), counter="x")),  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
-"""`init`: create a study's topics, and show what each role must be allowed."""
+"""`init`: create a study's topics, and print the ACLs that each role needs."""
 
 from __future__ import annotations
 
 import click
 
-from streamproc.cli.deployment_options import run_once
+from streamproc.cli.event_loop import run_once
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.protocol.topics import Role
 from streamproc.service.acls import acl_commands
@@ -12,15 +12,15 @@ from streamproc.service.deployment import Deployment
 
 
 def init(deployment: Deployment, *, only_print: bool) -> None:
-    """Create the topics and print the ACLs."""
+    """Create the topics that do not exist, and print the ACL commands; with `only_print` create nothing."""
     if not only_print:
-        created = run_once(deployment, _create(deployment))
+        created = run_once(deployment, _create_topics(deployment))
         click.echo(f"created topics {', '.join(created)}" if created else "all topics are there, with the right settings")
     for line in acl_commands(deployment.study):
         click.echo(line)
 
 
-async def _create(deployment: Deployment) -> list[str]:
+async def _create_topics(deployment: Deployment) -> list[str]:
     async with deployment.connect() as log:
         await deployment.check_begun(log)
         return await set_up_topics(log, deployment.study, Role.STEWARD)

@@ -1,4 +1,4 @@
-"""`streamproc plan`: what a study will cost and how accurate it will be, before any data."""
+"""`plan`: what a study will cost and how accurate it will be, before there is any data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.plan.plan_plot import check_plot_path, write_plot
-from streamproc.cli.plan.plan_tables import show_plan
+from streamproc.cli.plan.plot import check_plot_path, write_plot
+from streamproc.cli.plan.tables import show_plan
 from streamproc.errors import StudyError
 from streamproc.files.study_files import read_roster, read_study
 from streamproc.planning import ASSUMED_PEOPLE, plan_study, plan_to_dict
@@ -16,11 +16,11 @@ from streamproc.study import Study
 
 
 def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool) -> None:
-    """Show the plan, or print it as JSON, and draw it."""
+    """Print the plan as tables or as JSON, and draw it if `plot_path` is given."""
     if plot_path is not None:
         check_plot_path(plot_path)
     study = read_study(study_path)
-    planned = plan_study(study, _people(study, study_path.parent), compare_long=compare)
+    planned = plan_study(study, _population_size(study, study_path.parent), compare_long=compare)
     if as_json:
         click.echo(json.dumps(plan_to_dict(planned), ensure_ascii=False))
     else:
@@ -31,12 +31,15 @@ def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool)
             click.echo(f"Plot: {plot_path}")
 
 
-def _people(study: Study, folder: Path) -> int:
-    """`n`: the ids in the roster, which is relative to the study file; else the size expected, or assumed."""
+def _population_size(study: Study, folder: Path) -> int:
+    """Return `n`: the number of ids in the roster, else the size in the study file, else an assumed size.
+
+    `folder` is the folder of the study file: a roster's path is relative to it.
+    """
     roster, size = study.population.roster, study.population.size
     if roster is not None and (folder / roster).exists():
         return len(read_roster(folder / roster))
     if size is None and roster is not None:
-        got = f"nothing, and there is no roster {roster}"
-        raise StudyError("population.size", got, "the number of people expected, which a plan needs")
+        got = f"nothing, and the roster {roster} does not exist"
+        raise StudyError("population.size", got, "the expected number of people, which a plan needs")
     return ASSUMED_PEOPLE if size is None else size

@@ -1,4 +1,4 @@
-"""`pull`: what was released so far, as files."""
+"""`pull`: write the releases so far, and the ledger, as files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from streamproc.cli.commands.public import people_of, read_public, warn_if_insecure, warn_if_not_begun
-from streamproc.cli.deployment_options import run_once
+from streamproc.cli.event_loop import run_once
+from streamproc.cli.public_reading import population_size, read_public, warn_if_insecure, warn_if_not_begun
 from streamproc.client.ledger_json import period_to_dict, redrawn_periods
 from streamproc.errors import VerificationFailed
 from streamproc.files.release_files import save_panel
@@ -25,16 +25,20 @@ LEDGER = "ledger.json"
 
 
 def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
-    """Write the releases so far, and the ledger, into the folder."""
+    """Write the releases so far, and the ledger, into the folder.
+
+    Raises VerificationFailed, before anything is written, if the topics do not verify or the folder holds an earlier pull of
+    another ledger.
+    """
     if parquet:
         check_arrow()
-    public = run_once(deployment, read_public(deployment), waits=True)
+    public = run_once(deployment, read_public(deployment), limit_time=False)
     warn_if_not_begun(deployment, public)
-    # All before the first is written: what does not verify leaves no part of it behind.
+    # Everything is checked before the first file is written, so that a failure leaves no partial result.
     public.check_complete()
     if (earlier := _pulled_head(folder / LEDGER)) is not None:
         if public.ledger is None:
-            return click.echo(f"{folder}: holds an earlier pull, which is kept", err=True)
+            return click.echo(f"{folder}: the files of an earlier pull are kept", err=True)
         _check_continues(folder / LEDGER, earlier, public.ledger)
     panels = {release.name: public.panel(release.name) for release in deployment.study.releases}
     results_folder(folder, list(panels), ())
@@ -43,13 +47,13 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             save_panel(panel, folder / f"{name}.csv")
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
-    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, people_of(public)))
+    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, population_size(public)))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
     warn_if_insecure(public)
 
 
 def _pulled_head(path: Path) -> bytes | None:
-    """The head of the ledger that an earlier `pull` wrote there; None if there is none."""
+    """Return the head of the ledger that an earlier `pull` wrote to `path`; None if there is none."""
     try:
         return bytes.fromhex(json.loads(path.read_bytes())["head"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -57,16 +61,16 @@ def _pulled_head(path: Path) -> bytes | None:
 
 
 def _check_continues(path: Path, head: bytes, ledger: VerifiedLedger) -> None:
-    """Raise VerificationFailed if an earlier pull into this folder is not the beginning of this ledger."""
+    """Raise VerificationFailed if `head`, from the earlier pull at `path`, is not the head of a prefix of this ledger."""
     if head not in {ledger.head, *(record.previous for record in ledger.periods)}:
         raise VerificationFailed(
-            f"{path}: its head is not in the ledger that was read, so it is of another study or run; check the broker's "
-            "address, or pull into another folder"
+            f"{path}: its head is not in the ledger that was read, so it belongs to another study or run. Check the "
+            "broker's address, or pull into another folder."
         )
 
 
 def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
-    """The ledger as plain values; digests in hexadecimal. With `n`, which a release's contract needs."""
+    """Return the ledger as plain values, with digests in hexadecimal and with `n`, which a release's contract needs."""
     if ledger is None:
         return {"study": None, "periods": []}
     costs, redrawn = replace_one_costs(study), redrawn_periods(ledger.periods)
@@ -80,7 +84,7 @@ def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) 
     }
 
 
-def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord, found: dict[str, Any]) -> dict[str, Any]:
-    for name, entry in found["releases"].items():
+def _with_measurements(ledger: VerifiedLedger, record: PeriodRecord, fields: dict[str, Any]) -> dict[str, Any]:
+    for name, entry in fields["releases"].items():
         entry["measurements"] = ledger.measurements[name, record.period].tolist()
-    return found
+    return fields

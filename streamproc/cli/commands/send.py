@@ -1,4 +1,4 @@
-"""`send`: the reports in a panel file, a period at a time."""
+"""`send`: send the reports in a panel file, one period at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from streamproc.cli.commands.steward import say_closed, say_created
-from streamproc.cli.deployment_options import run_once
+from streamproc.cli.commands.close import print_close_outcome, print_created_topics
+from streamproc.cli.event_loop import run_once
 from streamproc.cli.formatting import format_count
 from streamproc.cli.options import check_period
 from streamproc.client.reporter import Reporter
@@ -24,7 +24,7 @@ from streamproc.service.deployment import Deployment
 def send(
     deployment: Deployment, *, panel_path: Path, period: int | None, through: int | None, closing: bool, packed: bool
 ) -> None:
-    """Send the reports of a panel file."""
+    """Send the reports of one period, or of all periods up to one, and close each period if `closing` is true."""
     study = deployment.study
     if period is not None and through is not None:
         raise InvalidInput("--period and --through: give one of them")
@@ -34,17 +34,20 @@ def send(
     if closing and period is None and through is None:
         last = _last_reported(panel)
     periods = range(period or 1, last + 1)
-    run_once(deployment, _send(deployment, panel, periods, closing=closing, packed=packed), waits=True)
+    run_once(deployment, _send(deployment, panel, periods, closing=closing, packed=packed), limit_time=False)
 
 
 def _last_reported(panel: People) -> int:
-    """Periods after it are to come; closed with the others they would be released, which cannot be taken back."""
+    """Return the last period of which the file has a report, and print a line if later periods are left open.
+
+    Periods after it are in the future. Closing them would release them, which cannot be undone.
+    """
     reported = (panel.symbols != MISSING).any(axis=0).nonzero()[0]
     last = int(reported[-1]) + 1 if len(reported) else 0
     if last < panel.periods:
         click.echo(
-            f"period {last + 1}: neither sent nor closed, nor any later one, as the file has no report of them; "
-            f"--through {panel.periods} would close all",
+            f"periods from {last + 1} on are neither sent nor closed, because the file has no report of them; "
+            f"--through {panel.periods} closes them too",
             err=True,
         )
     return last
@@ -55,50 +58,49 @@ async def _send(deployment: Deployment, panel: People, periods: Sequence[int], *
         await deployment.check_begun(log, only_reports=not closing)
         created = await set_up_topics(log, deployment.study)
         if created:
-            say_created(created)
+            print_created_topics(created)
         closed = await last_closed_period(deployment, log)
-        _say_who_is_rejected(deployment, panel)
+        _warn_about_rejects(deployment, panel)
         reporter = Reporter(log, deployment.study)
         for period in periods:
             if period == 1 and closed == 0:
-                _say_who_is_left_out(deployment, panel)
+                _warn_about_missing(deployment, panel)
             count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
             click.echo(f"sent {format_count(count, 'report')} of period {period} ({panel.size - count:,} missing)")
             ahead = deployment.study.population.ahead
             if ahead is not None and period > closed + ahead:
-                said = f"period {period}: these reports are rejected unless period {period - ahead} was closed before"
-                click.echo(said, err=True)
+                warning = f"period {period}: these reports are rejected unless period {period - ahead} was closed before"
+                click.echo(warning, err=True)
             if period <= closed:
                 click.echo(f"period {period} was closed before: these reports are late and do not count", err=True)
             elif closing:
-                say_closed(period, await close_period(deployment, log, Period(period)))
+                print_close_outcome(period, await close_period(deployment, log, Period(period)))
                 closed = Period(period)
 
 
-def _say_who_is_rejected(deployment: Deployment, panel: People) -> None:
-    """Where the roster can be read: who only reports need not have it."""
+def _warn_about_rejects(deployment: Deployment, panel: People) -> None:
+    """Warn about people who are not on the roster, if it can be read: sending reports does not require it."""
     try:
         roster = deployment.roster
     except RosterUnavailable:
         return
     strangers = 0 if roster is None else count_strangers(panel, roster)
     if strangers:
-        said = f"people in it who are not on the roster: {strangers:,}; their reports will be rejected"
-        click.echo(said, err=True)
+        click.echo(f"people in the file who are not on the roster: {strangers:,}; their reports will be rejected", err=True)
 
 
-def _say_who_is_left_out(deployment: Deployment, panel: People) -> None:
+def _warn_about_missing(deployment: Deployment, panel: People) -> None:
     absent = int((panel.symbols[:, 0] == MISSING).sum())
     if absent and deployment.study.population.roster is None:
-        said = f"people without a report in period 1: {absent:,}; as there is no roster, they are not in the study"
-        click.echo(said, err=True)
+        warning = f"people without a report in period 1: {absent:,}; as there is no roster, they are not in the study"
+        click.echo(warning, err=True)
 
 
 async def _send_period(reporter: Reporter, panel: People, period: int, alphabet: Sequence[str], *, packed: bool) -> int:
-    """How many reports were sent."""
+    """Send the reports of one period, and return how many there are."""
     assert panel.ids is not None
     column = panel.symbols[:, period - 1]
-    here = (column != MISSING).nonzero()[0].tolist()
-    ids, symbols = [panel.ids[row] for row in here], [alphabet[column[row]] for row in here]
+    rows = (column != MISSING).nonzero()[0].tolist()
+    ids, symbols = [panel.ids[row] for row in rows], [alphabet[column[row]] for row in rows]
     await (reporter.report_packed if packed else reporter.report_all)(ids, period, symbols)
     return len(ids)

@@ -1,4 +1,4 @@
-"""`watch`: a line for each column as it comes."""
+"""`watch`: print a line for each column as it is released."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import Any
 
 import click
 
-from streamproc.cli.deployment_options import run_until_stopped
+from streamproc.cli.event_loop import run_until_stopped, until_stdout_closes
 from streamproc.cli.formatting import INSECURE
-from streamproc.cli.main import until_stdout_closes
 from streamproc.client.subscribe import ReleasedColumn, subscribe
 from streamproc.privacy.types import Period
 from streamproc.service.deployment import Deployment
 
 
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
-    """Print a line per column until period T is released."""
+    """Print a line, or a JSON object, per column until the last period is released."""
 
-    def say_waiting(periods: Mapping[str, Period]) -> None:
+    def print_waiting(periods: Mapping[str, Period]) -> None:
         awaited = ", ".join(f"period {period} of {name}" for name, period in periods.items())
         click.echo(f"{deployment.broker.url}: waiting for {awaited}; Ctrl-C ends", err=True)
 
-    waits = None if as_json else say_waiting
+    waits = None if as_json else print_waiting
 
     async def show() -> None:
         warned = as_json
@@ -39,14 +38,14 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
 
 
 def _column_to_dict(column: ReleasedColumn) -> dict[str, Any]:
-    """The object that `watch --json` prints."""
-    found = {
+    """Return the object that `watch --json` prints."""
+    fields = {
         "release": column.release,
         "period": column.period,
         "rows": len(column.column),
         "digest": column.digest.hex(),
     }
-    return found | {"insecure": True} if column.panel.contract.insecure else found
+    return fields | {"insecure": True} if column.panel.contract.insecure else fields
 
 
 def _column_line(column: ReleasedColumn) -> str:
@@ -55,7 +54,7 @@ def _column_line(column: ReleasedColumn) -> str:
 
 
 def _shares(column: ReleasedColumn) -> str:
-    """What a column says about the real people, with 95% half-widths: each symbol's share, or of those with a one so far."""
+    """Return estimated shares of the real people with 95% half-widths, of the queries that describe a column best."""
     asked = column.panel.contract.headline_queries()
     answers = [(name, column.panel.fraction(query, column.period)) for name, _, query in asked]
     return ", ".join(f"{name} {a.value:.1%} ±{(a.high - a.low) / 2:.1%}" for name, a in answers)

@@ -1,4 +1,4 @@
-"""The people of the demo: simulated, so that the truth may stand beside what is published about them."""
+"""The people of the demo, who are simulated, and the questions about them. Their true values may therefore be printed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from streamproc.releases.query import Query
 from streamproc.replay.people import MISSING, People
 
 MONTHS = 12
-FORGETFUL = 0.03
+MISSING_SHARE = 0.03
 """Share of people who do not report in a month after the first."""
 
 ASKED_FROM = 3
-"""The first month of which both questions can be asked."""
+"""The first month in which both questions can be asked."""
 
-_SIMULATION = 2024
-"""The same people every time: what differs from one run to the next is the noise."""
+_SEED = 2024
+"""Seed of the simulation: every run has the same people, and different noise."""
 
 
 def study_text(people: int) -> str:
-    """The demo's study file."""
+    """Return the text of the demo's study file."""
     return f"""\
 [study]
 name = "poverty"
@@ -33,7 +33,7 @@ horizon = {MONTHS}
 
 [population]
 size = {people}
-missing = "carry"            # who does not report is taken to be as the month before
+missing = "carry"            # without a report, a person counts as in the month before
 
 [privacy]
 rho = 0.01                   # for the whole history of a person
@@ -55,13 +55,13 @@ partitions = 4
 
 @dataclass(frozen=True)
 class Question:
-    """What an analyst asks every month, and who it is true of."""
+    """A question that is asked every month, and its true answer for each person."""
 
     release: str
     heading: tuple[str, str]
     query: Query
     holds: Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.bool_]]
-    """For each person, from what they were so far, (people, months)."""
+    """Function from the symbols so far, an array of shape (people, months), to whether the event holds for each person."""
 
 
 QUESTIONS = (
@@ -80,23 +80,23 @@ QUESTIONS = (
 )
 
 
-def simulated_reports(people: int) -> People:
-    """What people report: 12% are poor at first; every month 2% of the others become poor and 15% cease to be.
+def simulate_reports(people: int) -> People:
+    """Return simulated reports: 12% are poor at first; every month 2% of the others become poor and 15% cease to be.
 
-    Everybody reports in the first month, for that is what makes them part of the study; later some forget.
+    Everybody reports in the first month, which makes them part of the study. Later 3% of the reports are missing.
     """
-    rng = np.random.default_rng(_SIMULATION)
+    rng = np.random.default_rng(_SEED)
     poor = np.empty((people, MONTHS), dtype=np.int8)
     poor[:, 0] = rng.random(people) < 0.12
     for month in range(1, MONTHS):
         poor[:, month] = rng.random(people) < np.where(poor[:, month - 1] == 1, 0.85, 0.02)
-    forgotten = rng.random((people, MONTHS)) < FORGETFUL
-    forgotten[:, 0] = False
-    return People(tuple(f"person-{row}" for row in range(1, people + 1)), np.where(forgotten, np.int8(MISSING), poor))
+    missing = rng.random((people, MONTHS)) < MISSING_SHARE
+    missing[:, 0] = False
+    return People(tuple(f"person-{row}" for row in range(1, people + 1)), np.where(missing, np.int8(MISSING), poor))
 
 
 def panel_csv(reports: People) -> bytes:
-    """The reports as a panel file."""
+    """Return the reports as the bytes of a panel file."""
     assert reports.ids is not None
     cells = np.array(["0", "1", ""])[reports.symbols].tolist()
     rows = [f"{individual},{','.join(history)}" for individual, history in zip(reports.ids, cells, strict=True)]

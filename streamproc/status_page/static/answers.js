@@ -1,44 +1,44 @@
-// Questions and their answers over time: one large, the bins in small beside it.
+// Questions and their answers over time: a large chart for one question, and small ones for the bins.
 
 import { lineChart, smallChart } from "/static/chart.js";
-import { ask, orLater } from "/static/data.js";
-import { at, drawn, h, renew } from "/static/elements.js";
-import { interval, percent, plural, whole } from "/static/words.js";
+import { getJson, reloadOnFailure } from "/static/data.js";
+import { byId, drawAtWidth, h, replaceContents } from "/static/elements.js";
+import { formatCount, formatInteger, formatInterval, formatPercent } from "/static/words.js";
 
-const MOST_SMALL = 12;
+const MAX_BINS = 12;
 
 let status = null;
-let release = null; // the name of the one that is shown
-let wanted = null; // the one the reader chose, if any
+let release = null; // the name of the release shown
+let chosenRelease = null; // the name of the one that the reader chose, if any
 let query = null;
-let period = null; // null follows the newest
-let series = null; // null while it is asked for
-let answered = null; // the release that the series is of
+let period = null; // null for the newest one
+let series = null; // null while it is being loaded
+let seriesRelease = null; // the release of the series
 let redraw = () => {};
 
 export async function showAnswers(newest) {
   status = newest;
   const ready = status.releases.filter((candidate) => candidate.questions.length);
-  at("answers-intro").textContent = ready.length
-    ? "Shares of the real people, estimated from the synthetic ones: padding taken off, with 95% intervals that follow from the known noise alone. Noise may put a small share below zero."
-    : "The first answers come with the first columns.";
+  byId("answers-intro").textContent = ready.length
+    ? "Shares of the real people, estimated from the synthetic ones: padding is subtracted, and the 95% intervals follow from the known noise alone. Noise may make the estimate of a small share negative."
+    : "The first answers appear with the first columns.";
   if (!ready.length) {
-    at("answers-body").replaceChildren(h("p", { class: "empty" }, waiting()));
+    byId("answers-body").replaceChildren(h("p", { class: "empty" }, describeWait()));
     return;
   }
-  if (!at("question")) at("answers-body").replaceChildren(...frame());
-  chooseRelease(ready.find((candidate) => candidate.name === wanted) ?? ready[0], ready);
+  if (!byId("question")) byId("answers-body").replaceChildren(...createControls());
+  chooseRelease(ready.find((candidate) => candidate.name === chosenRelease) ?? ready[0], ready);
   await Promise.all([showSeries(), showBins()]);
 }
 
-function waiting() {
+function describeWait() {
   const first = Math.min(...status.releases.map((candidate) => candidate.k ?? 1));
-  return `Nothing is published yet. The first columns come out when period ${first} is closed and released.`;
+  return `Nothing is published yet. The first columns appear when period ${first} is closed and released.`;
 }
 
-function frame() {
+function createControls() {
   const box = h("div", { class: "drawing large", id: "chart" });
-  redraw = drawn(box, draw);
+  redraw = drawAtWidth(box, drawChart);
   const point = (event) => {
     const drawing = box.firstChild;
     if (series?.periods.length) choosePeriod(drawing.nearest(event.clientX - drawing.getBoundingClientRect().left));
@@ -56,12 +56,12 @@ function frame() {
       h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Answers by period", id: "answers-table" })),
     ),
     h("div", { class: "bins-head" }, h("h3", { id: "bins-title" }), h("label", { class: "field", id: "bin-field" }, h("span", {}, "Find a bin"), h("input", { type: "search", id: "bin-search", autocomplete: "off", spellcheck: "false", oninput: search }))),
-    h("p", { class: "quiet-text", id: "bins-said", role: "status" }),
+    h("p", { class: "quiet-text", id: "bins-summary", role: "status" }),
     h("div", { class: "bins", id: "bins" }),
   ];
 }
 
-function current() {
+function currentRelease() {
   return status.releases.find((candidate) => candidate.name === release);
 }
 
@@ -69,37 +69,37 @@ function chooseRelease(chosen, ready) {
   const changed = release !== chosen.name;
   release = chosen.name;
   const radios = ready.map((candidate) =>
-    h("label", {}, h("input", { type: "radio", name: "release", value: candidate.name, checked: candidate.name === release, onchange: () => other(candidate, ready) }), h("span", {}, candidate.name)),
+    h("label", {}, h("input", { type: "radio", name: "release", value: candidate.name, checked: candidate.name === release, onchange: () => switchRelease(candidate, ready) }), h("span", {}, candidate.name)),
   );
   const key = ready.map((candidate) => candidate.name).join();
-  if (at("release-choice").dataset.key !== key) {
-    renew(at("release-choice"), h("legend", {}, "Release"), ...radios);
-    at("release-choice").dataset.key = key;
+  if (byId("release-choice").dataset.key !== key) {
+    replaceContents(byId("release-choice"), h("legend", {}, "Release"), ...radios);
+    byId("release-choice").dataset.key = key;
   }
   if (changed || !query) query = chosen.questions[0].query;
-  if (changed) forget();
-  questions(chosen);
+  if (changed) clearAnswer();
+  fillQuestions(chosen);
 }
 
-function other(chosen, ready) {
-  wanted = chosen.name;
+function switchRelease(chosen, ready) {
+  chosenRelease = chosen.name;
   chooseRelease(chosen, ready);
-  at("bin-search").value = "";
-  orLater(Promise.all([showSeries(), showBins()]));
+  byId("bin-search").value = "";
+  reloadOnFailure(Promise.all([showSeries(), showBins()]));
 }
 
-// An answer to another question must not stand below this one.
-function forget() {
+// Clears the answer, so that the answer to another question is not shown below this one.
+function clearAnswer() {
   [series, period] = [null, null];
-  at("asked").textContent = "Asking…";
-  for (const id of ["reading-value", "reading-rest"]) at(id).textContent = "";
-  at("answers-table").replaceChildren();
-  at("period").disabled = true;
+  byId("asked").textContent = "Loading…";
+  for (const id of ["reading-value", "reading-rest"]) byId(id).textContent = "";
+  byId("answers-table").replaceChildren();
+  byId("period").disabled = true;
   redraw();
 }
 
-function questions(chosen) {
-  const select = at("question");
+function fillQuestions(chosen) {
+  const select = byId("question");
   const listed = chosen.questions.map((one) => h("option", { value: one.query }, one.label));
   if (!chosen.questions.some((one) => one.query === query)) listed.push(h("option", { value: query }, `bin ${query.replace(/^bin:/, "")}`));
   select.replaceChildren(...listed);
@@ -108,22 +108,22 @@ function questions(chosen) {
 
 function chooseQuery(next) {
   query = next;
-  forget();
-  questions(current());
-  orLater(showSeries());
-  for (const button of at("bins").querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.query === query));
+  clearAnswer();
+  fillQuestions(currentRelease());
+  reloadOnFailure(showSeries());
+  for (const button of byId("bins").querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.query === query));
 }
 
 async function showSeries() {
-  const [whose, what] = [release, query];
-  const found = await ask("series", [["release", release], ["query", query]]);
-  if (whose !== release || what !== query) return; // another question was asked meanwhile
-  [series, answered] = [found.series[0], current()];
-  const slider = at("period");
+  const [requestedRelease, requestedQuery] = [release, query];
+  const found = await getJson("series", [["release", release], ["query", query]]);
+  if (requestedRelease !== release || requestedQuery !== query) return; // the reader has chosen another question meanwhile
+  [series, seriesRelease] = [found.series[0], currentRelease()];
+  const slider = byId("period");
   slider.disabled = false;
   if (series.periods.length) [slider.min, slider.max] = [series.periods[0], series.periods.at(-1)];
-  at("asked").textContent = `Share of people with ${series.label}`;
-  table();
+  byId("asked").textContent = `Share of people with ${series.label}`;
+  showTable();
   choosePeriod(period);
 }
 
@@ -132,92 +132,92 @@ function choosePeriod(next) {
   const newest = series.periods.at(-1);
   period = next === newest ? null : next;
   const nearest = series.periods.reduce((best, one) => (Math.abs(one - (period ?? newest)) < Math.abs(best - (period ?? newest)) ? one : best), newest);
-  const place = series.periods.indexOf(nearest);
-  if (place < 0) {
-    at("reading-value").textContent = "–";
-    at("reading-rest").textContent = "no period yet";
+  const index = series.periods.indexOf(nearest);
+  if (index < 0) {
+    byId("reading-value").textContent = "–";
+    byId("reading-rest").textContent = "no period yet";
     return;
   }
-  const [value, low, high] = [series.value[place], series.low[place], series.high[place]];
+  const [value, low, high] = [series.value[index], series.low[index], series.high[index]];
   const half = (high - low) / 2;
-  at("reading-value").textContent = percent(value, half);
-  at("reading-rest").textContent = `in period ${whole(nearest)}, 95% interval ${interval(low, high)}${doubt(nearest)}`;
-  const slider = at("period");
+  byId("reading-value").textContent = formatPercent(value, half);
+  byId("reading-rest").textContent = `in period ${formatInteger(nearest)}, 95% interval ${formatInterval(low, high)}${clampingNote(nearest)}`;
+  const slider = byId("period");
   slider.value = nearest;
-  slider.setAttribute("aria-valuetext", `Period ${nearest}: ${percent(value, half)}, 95% interval ${interval(low, high)}${doubt(nearest)}`);
+  slider.setAttribute("aria-valuetext", `Period ${nearest}: ${formatPercent(value, half)}, 95% interval ${formatInterval(low, high)}${clampingNote(nearest)}`);
   redraw();
 }
 
-// Periods in which intervals are too narrow; those of a cumulative release account for what was clamped.
-function doubtful(chosen) {
+// The periods in which intervals are too narrow. Intervals of a cumulative release account for clamping.
+function clampedPeriods(chosen) {
   return chosen.kind === "window" ? chosen.clamped_periods : [];
 }
 
-function doubt(one) {
-  return doubtful(answered).includes(one) ? ", too narrow: bins were clamped" : "";
+function clampingNote(one) {
+  return clampedPeriods(seriesRelease).includes(one) ? ", too narrow: bins were clamped" : "";
 }
 
-function draw(width) {
-  if (series === null) return h("p", { class: "empty" }, "Asking…");
-  if (!series.periods.length) return h("p", { class: "empty" }, "This can be asked from a later period on.");
-  const drawing = lineChart(series, status.horizon, width, period ?? series.periods.at(-1), doubtful(answered));
-  // The slider's thumb, 16 pixels wide, stands below the point it stands for.
+function drawChart(width) {
+  if (series === null) return h("p", { class: "empty" }, "Loading…");
+  if (!series.periods.length) return h("p", { class: "empty" }, "This question can be answered from a later period on.");
+  const drawing = lineChart(series, status.horizon, width, period ?? series.periods.at(-1), clampedPeriods(seriesRelease));
+  // Aligns the slider with the chart: its thumb, 16 pixels wide, is below the point that it selects.
   const [left, right] = drawing.span;
-  at("period").style.marginLeft = `${left - 8}px`;
-  at("period").style.width = `${right - left + 16}px`;
+  byId("period").style.marginLeft = `${left - 8}px`;
+  byId("period").style.width = `${right - left + 16}px`;
   return drawing;
 }
 
-function table() {
-  const marked = doubtful(answered);
-  const rows = series.periods.map((one, place) => {
-    const half = (series.high[place] - series.low[place]) / 2;
-    const cells = [series.value[place], series.low[place], series.high[place]].map((share) => h("td", { class: "number" }, percent(share, half)));
-    return h("tr", {}, h("th", { scope: "row" }, whole(one)), cells, marked.length ? h("td", {}, marked.includes(one) ? "too narrow" : "") : null);
+function showTable() {
+  const marked = clampedPeriods(seriesRelease);
+  const rows = series.periods.map((one, index) => {
+    const half = (series.high[index] - series.low[index]) / 2;
+    const cells = [series.value[index], series.low[index], series.high[index]].map((share) => h("td", { class: "number" }, formatPercent(share, half)));
+    return h("tr", {}, h("th", { scope: "row" }, formatInteger(one)), cells, marked.length ? h("td", {}, marked.includes(one) ? "too narrow" : "") : null);
   });
   const head = ["Period", "Share", "Low", "High", ...(marked.length ? ["Interval"] : [])].map((name) => h("th", { scope: "col" }, name));
-  at("answers-table").replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+  byId("answers-table").replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
-let waitingToSearch = 0;
+let searchTimer = 0;
 
 function search() {
-  clearTimeout(waitingToSearch);
-  waitingToSearch = setTimeout(() => orLater(showBins()), 200);
+  clearTimeout(searchTimer);
+  searchTimer = setTimeout(() => reloadOnFailure(showBins()), 200);
 }
 
 async function showBins() {
-  const [chosen, text] = [current(), at("bin-search").value.trim()];
-  const found = await ask("bins", [["release", chosen.name], ["limit", MOST_SMALL], ["search", text]]);
+  const [chosen, text] = [currentRelease(), byId("bin-search").value.trim()];
+  const found = await getJson("bins", [["release", chosen.name], ["limit", MAX_BINS], ["search", text]]);
   const names = found.bins.map((bin) => bin.query);
-  const all = names.length ? (await ask("series", [["release", chosen.name], ...names.map((name) => ["query", name])])).series : [];
-  if (chosen.name !== release || text !== at("bin-search").value.trim()) return;
-  at("bins-title").textContent = chosen.kind === "window" ? `Every bin: ${plural(chosen.k, "period")}, oldest first` : "At least so many periods";
-  at("bins-said").textContent = `${said(found, text)}${doubtful(chosen).includes(chosen.columns) ? " Bins were clamped in the newest period: its intervals are too narrow." : ""}`;
-  at("bin-field").hidden = found.total <= MOST_SMALL;
-  renew(at("bins"), ...found.bins.map((bin, place) => small(bin, all[place])));
+  const all = names.length ? (await getJson("series", [["release", chosen.name], ...names.map((name) => ["query", name])])).series : [];
+  if (chosen.name !== release || text !== byId("bin-search").value.trim()) return;
+  byId("bins-title").textContent = chosen.kind === "window" ? `Every bin: ${formatCount(chosen.k, "period")}, oldest first` : "At least this many periods";
+  byId("bins-summary").textContent = `${describeBins(found, text)}${clampedPeriods(chosen).includes(chosen.columns) ? " Bins were clamped in the newest period: its intervals are too narrow." : ""}`;
+  byId("bin-field").hidden = found.total <= MAX_BINS;
+  replaceContents(byId("bins"), ...found.bins.map((bin, index) => binButton(bin, all[index])));
 }
 
-function said(found, text) {
-  const of = text ? `${plural(found.matched, "bin")} with “${text}”` : plural(found.total, "bin");
+function describeBins(found, text) {
+  const of = text ? `${formatCount(found.matched, "bin")} with “${text}”` : formatCount(found.total, "bin");
   const listed = found.bins.length < found.matched ? `The ${found.bins.length} largest of ${of}` : found.matched ? `All ${of}` : `No bin has “${text}” in its label`;
-  return `${listed}. Each is drawn on a scale of its own; the band is the 95% interval.`;
+  return `${listed}. Each chart has its own scale; the band is the 95% interval.`;
 }
 
 function breakable(label) {
   return label.split(/(?<=\|)/).flatMap((part) => [part, h("wbr")]);
 }
 
-function small(bin, one) {
+function binButton(bin, binSeries) {
   const half = (bin.high - bin.low) / 2;
   const box = h("span", { class: "drawing" });
-  const made = h(
+  const button = h(
     "button",
     { type: "button", class: "bin", "data-query": bin.query, "aria-pressed": String(bin.query === query), onclick: () => chooseQuery(bin.query) },
     h("span", { class: "bin-label" }, bin.query.startsWith("atleast:") ? `≥ ${bin.label}` : breakable(bin.label)),
-    h("span", { class: "bin-value" }, percent(bin.value, half), h("small", {}, ` ± ${percent(half, half)}`)),
+    h("span", { class: "bin-value" }, formatPercent(bin.value, half), h("small", {}, ` ± ${formatPercent(half, half)}`)),
     box,
   );
-  requestAnimationFrame(drawn(box, (width) => smallChart(one, status.horizon, width)));
-  return made;
+  requestAnimationFrame(drawAtWidth(box, (width) => smallChart(binSeries, status.horizon, width)));
+  return button;
 }

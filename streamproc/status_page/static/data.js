@@ -1,73 +1,74 @@
-// What the server says. Its clock counts, not the reader's.
+// Requests to the server, with retries. Times are by the server's clock, not by the browser's.
 
-const PAUSES = [200, 1000]; // milliseconds before a lost question is asked again
-const [PATIENCE, LONG_PATIENCE] = [20_000, 60_000]; // milliseconds for an answer, and for one of some megabytes
+const RETRY_PAUSES_MS = [200, 1000]; // pauses before a request that failed in the network is repeated
+const TIMEOUT_MS = 20_000;
+const RECORDS_TIMEOUT_MS = 60_000; // a response of records may have some megabytes
 
-let ahead = 0;
+let clockOffset = 0; // milliseconds from the browser's clock to the server's
 
-export const now = () => Date.now() + ahead;
+export const now = () => Date.now() + clockOffset;
 
-// Not all pages at once.
-export const scattered = (pause) => pause * (0.5 + Math.random());
+// A random pause between half and one and a half times the given one, so that pages do not send requests at once.
+export const addJitter = (pause) => pause * (0.5 + Math.random());
 
-// The server did not answer, or has no time now. Nothing follows from that for what it serves.
-export class Unanswered extends Error {
-  constructor(message, after = 0) {
+// The server did not respond, or is overloaded. This says nothing about the data that it serves.
+export class RequestFailed extends Error {
+  constructor(message, retryAfter = 0) {
     super(message);
-    this.after = after; // milliseconds that the server wants to be left alone
+    this.retryAfter = retryAfter; // milliseconds to wait, as the server asks
   }
 }
 
-// A browser whose network changes drops what is under way: a lost question is asked again before anybody has to know.
-async function got(address, options, read, patience) {
-  for (const pause of [...PAUSES, null]) {
+// A browser whose network changes drops its requests, so a request that failed in the network is repeated.
+async function fetchWithRetry(address, options, read, timeout) {
+  for (const pause of [...RETRY_PAUSES_MS, null]) {
     try {
-      const answer = await fetch(`/api/v1/${address}`, { ...options, signal: AbortSignal.timeout(patience) });
-      if (answer.status === 429 || answer.status >= 500) throw new Unanswered("The server has no time to answer now", 1000 * Number(answer.headers.get("Retry-After")) || 0);
-      return [answer, await read(answer)];
+      const response = await fetch(`/api/v1/${address}`, { ...options, signal: AbortSignal.timeout(timeout) });
+      if (response.status === 429 || response.status >= 500) throw new RequestFailed("The server cannot respond now", 1000 * Number(response.headers.get("Retry-After")) || 0);
+      return [response, await read(response)];
     } catch (error) {
-      if (error.name === "TimeoutError") throw new Unanswered("The server does not answer");
-      if (error instanceof SyntaxError) throw new Unanswered("The server’s answer does not come through");
+      if (error.name === "TimeoutError") throw new RequestFailed("The server does not respond");
+      if (error instanceof SyntaxError) throw new RequestFailed("The server’s response is incomplete");
       if (!(error instanceof TypeError)) throw error;
-      if (pause === null) throw new Unanswered("The server cannot be reached");
-      await new Promise((resolve) => setTimeout(resolve, scattered(pause)));
+      if (pause === null) throw new RequestFailed("The server cannot be reached");
+      await new Promise((resolve) => setTimeout(resolve, addJitter(pause)));
     }
   }
 }
 
-export async function ask(path, parameters = []) {
+export async function getJson(path, parameters = []) {
   const query = new URLSearchParams(parameters).toString();
   const address = `${path}${query ? `?${query}` : ""}`;
-  const [answer, found] = await got(address, { headers: { Accept: "application/json" } }, (answer) => answer.json(), PATIENCE);
-  const date = Date.parse(answer.headers.get("Date"));
-  if (!Number.isNaN(date) && Math.abs(date - now()) > 2000) ahead = date - Date.now();
-  if (!answer.ok) throw new Error(found.error);
+  const [response, found] = await fetchWithRetry(address, { headers: { Accept: "application/json" } }, (response) => response.json(), TIMEOUT_MS);
+  const date = Date.parse(response.headers.get("Date"));
+  if (!Number.isNaN(date) && Math.abs(date - now()) > 2000) clockOffset = date - Date.now();
+  if (!response.ok) throw new Error(found.error);
   return found;
 }
 
-// What a reader asked for and did not get is asked for with the next status.
-export function orLater(answer) {
-  answer.catch(() => dispatchEvent(new Event("stale")));
+// Reloads the page's data soon if a request of the reader fails.
+export function reloadOnFailure(request) {
+  request.catch(() => dispatchEvent(new Event("stale")));
 }
 
-// The records of a public topic as they stand there, from its first.
+// Yields the records of a public topic, unchanged, from the first on.
 export async function* records(topic) {
   let offset = 0;
   let end = Infinity;
   while (offset < end) {
-    const [answer, bytes] = await got(`records/${topic}?offset=${offset}`, { cache: "no-store" }, (answer) => answer.arrayBuffer(), LONG_PATIENCE);
-    if (!answer.ok || !answer.headers.has("Streamproc-End")) throw new Unanswered("The server does not give the records");
-    const page = new Uint8Array(bytes);
-    const view = new DataView(page.buffer);
-    for (let place = 0; place < page.length; ) {
-      const length = view.getUint32(place);
-      if (place + 4 + length > page.length) throw new Error("an answer was cut short");
-      yield page.subarray(place + 4, place + 4 + length);
-      place += 4 + length;
+    const [response, bytes] = await fetchWithRetry(`records/${topic}?offset=${offset}`, { cache: "no-store" }, (response) => response.arrayBuffer(), RECORDS_TIMEOUT_MS);
+    if (!response.ok || !response.headers.has("Streamproc-End")) throw new RequestFailed("The server does not return the records");
+    const batch = new Uint8Array(bytes);
+    const view = new DataView(batch.buffer);
+    for (let position = 0; position < batch.length; ) {
+      const length = view.getUint32(position);
+      if (position + 4 + length > batch.length) throw new Error("a response was cut short");
+      yield batch.subarray(position + 4, position + 4 + length);
+      position += 4 + length;
     }
-    const next = Number(answer.headers.get("Streamproc-Next"));
-    end = Number(answer.headers.get("Streamproc-End"));
-    if (!(next > offset) && offset < end) throw new Error("the records do not go on");
+    const next = Number(response.headers.get("Streamproc-Next"));
+    end = Number(response.headers.get("Streamproc-End"));
+    if (!(next > offset) && offset < end) throw new Error("the records do not continue");
     offset = next;
   }
 }

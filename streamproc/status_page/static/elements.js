@@ -1,4 +1,4 @@
-// Elements from plain values. Text is always text: nothing here parses HTML.
+// Creates DOM elements. Strings are always added as text: nothing here parses HTML.
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -18,32 +18,32 @@ export function s(tag, attributes, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-export const at = (id) => document.getElementById(id);
+export const byId = (id) => document.getElementById(id);
 
-export function unseen(text) {
-  return h("span", { class: "unseen" }, text);
+export function visuallyHidden(text) {
+  return h("span", { class: "visually-hidden" }, text);
 }
 
-const USABLE = "a, button, input, select, summary, [tabindex]";
+const FOCUSABLE = "a, button, input, select, summary, [tabindex]";
 
-// Puts new children in place of the old, and leaves the reader where they were: focus, and tables that were opened.
-export function renew(container, ...children) {
-  const place = [...container.querySelectorAll(USABLE)].indexOf(document.activeElement);
+// Replaces the children of an element, and keeps the focus and the open state of tables.
+export function replaceContents(container, ...children) {
+  const focusIndex = [...container.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
   const open = [...container.querySelectorAll("details")].map((details) => details.open);
   container.replaceChildren(...children);
-  container.querySelectorAll("details").forEach((details, at) => (details.open = open[at] ?? false));
-  if (place >= 0) container.querySelectorAll(USABLE)[place]?.focus({ preventScroll: true });
+  container.querySelectorAll("details").forEach((details, index) => (details.open = open[index] ?? false));
+  if (focusIndex >= 0) container.querySelectorAll(FOCUSABLE)[focusIndex]?.focus({ preventScroll: true });
 }
 
-// Draws into a box at its width in pixels, and again when that changes.
-export function drawn(box, draw) {
+// Draws into a box at its width in pixels, and redraws when the width changes. Returns the function that redraws.
+export function drawAtWidth(box, draw) {
   let width = 0;
-  const again = () => {
+  const redraw = () => {
     width = box.clientWidth;
     if (width > 0) box.replaceChildren(draw(width));
   };
   new ResizeObserver(() => {
-    if (box.clientWidth !== width) again();
+    if (box.clientWidth !== width) redraw();
   }).observe(box);
-  return again;
+  return redraw;
 }

@@ -1,24 +1,24 @@
-// How near the smallest bin of each window release has come to zero.
+// How close the smallest bin of each window release is to zero, which would clamp it.
 
-import { at, drawn, h, renew } from "/static/elements.js";
+import { byId, drawAtWidth, h, replaceContents } from "/static/elements.js";
 import { barChart } from "/static/chart.js";
-import { plural, whole } from "/static/words.js";
+import { formatCount, formatInteger } from "/static/words.js";
 
 export function showHeadroom(status) {
   const windows = status.releases.filter((release) => release.kind === "window");
-  at("headroom").hidden = windows.length === 0;
-  renew(at("headroom-body"), ...windows.map(card));
+  byId("headroom").hidden = windows.length === 0;
+  replaceContents(byId("headroom-body"), ...windows.map(card));
 }
 
 function card(release) {
   const padding = release.padding;
   if (padding === null)
-    return h("article", { class: "card" }, h("h3", {}, release.name), h("p", { class: "quiet-text" }, `Its first columns come when period ${release.k} is released.`));
+    return h("article", { class: "card" }, h("h3", {}, release.name), h("p", { class: "quiet-text" }, `The first columns appear when period ${release.k} is released.`));
   const box = h("div", { class: "drawing" });
-  const redraw = drawn(box, (width) => barChart(padding.smallest_by_period, padding.first, padding.n_pad, release.clamped_periods, width));
+  const redraw = drawAtWidth(box, (width) => barChart(padding.smallest_by_period, padding.first, padding.n_pad, release.clamped_periods, width));
   requestAnimationFrame(redraw);
-  const counts = padding.smallest_by_period.map((count, place) =>
-    h("tr", {}, h("th", { scope: "row" }, whole(padding.first + place)), h("td", {}, whole(count)), h("td", {}, release.clamped_periods.includes(padding.first + place) ? "clamped" : "")),
+  const counts = padding.smallest_by_period.map((count, index) =>
+    h("tr", {}, h("th", { scope: "row" }, formatInteger(padding.first + index)), h("td", {}, formatInteger(count)), h("td", {}, release.clamped_periods.includes(padding.first + index) ? "clamped" : "")),
   );
   return h(
     "article",
@@ -29,13 +29,13 @@ function card(release) {
       {},
       "The smallest bin is ",
       h("code", {}, padding.bin),
-      ` with ${plural(padding.smallest, "synthetic person", "synthetic people")}; every bin began with ${whole(padding.n_pad)} (dashed). `,
+      ` with ${formatCount(padding.smallest, "synthetic person", "synthetic people")}; every bin began with ${formatInteger(padding.n_pad)} (dashed). `,
       release.clamped
-        ? h("strong", { class: "clamped-text" }, `${plural(release.clamped, "count was", "counts were")} clamped at zero, in ${periods(release.clamped_periods)}: those answers are less exact than their intervals say.`)
-        : "None was ever clamped.",
+        ? h("strong", { class: "clamped-text" }, `${formatCount(release.clamped, "count was", "counts were")} clamped at zero, in ${periods(release.clamped_periods)}: those answers are less accurate than their intervals state.`)
+        : "No count was clamped.",
     ),
     box,
-    h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Smallest bin of ${release.name} by period` }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Period"), h("th", { scope: "col" }, "Smallest bin"), h("th", { scope: "col" }, "Mark"))), h("tbody", {}, counts)))),
+    h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Smallest bin of ${release.name} by period` }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Period"), h("th", { scope: "col" }, "Smallest bin"), h("th", { scope: "col" }, "Clamped"))), h("tbody", {}, counts)))),
   );
 }
 

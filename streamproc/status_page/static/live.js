@@ -1,43 +1,44 @@
-// Listens for news, and goes on trying when the server is away.
+// Receives Server-Sent Events, and reconnects when the connection is lost.
 
-import { scattered } from "/static/data.js";
+import { addJitter } from "/static/data.js";
 
-const LONGEST = 10_000;
+const MIN_PAUSE_MS = 500;
+const MAX_PAUSE_MS = 10_000;
 
-export class Live {
-  constructor(onNews, onState) {
-    this.onNews = onNews;
+export class EventStream {
+  constructor(onChange, onState) {
+    this.onChange = onChange;
     this.onState = onState;
-    this.pause = 500;
+    this.pause = MIN_PAUSE_MS;
     this.open();
-    // A browser gives one server six connections: pages that nobody looks at must not take them from those in sight.
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.again()));
+    // A browser opens at most six connections to a server, so hidden pages close theirs.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.reopen()));
   }
 
   close() {
-    clearTimeout(this.waiting);
+    clearTimeout(this.timer);
     this.source.close();
   }
 
   open() {
     this.source = new EventSource("/api/v1/events");
     this.source.addEventListener("open", () => {
-      this.pause = 500;
+      this.pause = MIN_PAUSE_MS;
       this.onState("live");
     });
-    this.source.addEventListener("news", () => this.onNews());
-    // A browser may give up by itself, for instance when too many pages listen: close, and try again ourselves.
+    this.source.addEventListener("news", () => this.onChange());
+    // EventSource does not reconnect after some errors, for instance a 503, so it is closed and opened again here.
     this.source.addEventListener("error", () => {
       this.source.close();
       this.onState("away");
-      this.waiting = setTimeout(() => this.again(), scattered(this.pause));
-      this.pause = Math.min(2 * this.pause, LONGEST);
+      this.timer = setTimeout(() => this.reopen(), addJitter(this.pause));
+      this.pause = Math.min(2 * this.pause, MAX_PAUSE_MS);
     });
   }
 
-  again() {
+  reopen() {
     this.close();
-    this.onNews();
+    this.onChange();
     this.open();
   }
 }

@@ -1,28 +1,28 @@
-// MessagePack as docs/wire-format.md uses it: no extensions, keys are text and come once, nothing after the end.
+// Decodes MessagePack as docs/wire-format.md restricts it: no extensions, unique text keys, and no bytes after the end.
 
 const text = new TextDecoder("utf-8", { fatal: true });
 
-class Unpacking {
+class Decoder {
   constructor(bytes) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.place = 0;
+    this.position = 0;
   }
 
   number(width, read) {
-    const at = this.place;
+    const start = this.position;
     this.skip(width);
-    return read.call(this.view, at);
+    return read.call(this.view, start);
   }
 
   skip(length) {
-    if (this.place + length > this.bytes.length) throw new Error("cut short");
-    this.place += length;
+    if (this.position + length > this.bytes.length) throw new Error("the message is cut short");
+    this.position += length;
   }
 
   part(length) {
     this.skip(length);
-    return this.bytes.subarray(this.place - length, this.place);
+    return this.bytes.subarray(this.position - length, this.position);
   }
 
   list(length) {
@@ -33,7 +33,7 @@ class Unpacking {
     const found = new Map();
     for (let left = length; left > 0; left--) {
       const key = this.value();
-      if (typeof key !== "string" || found.has(key)) throw new Error("a key is no text, or comes twice");
+      if (typeof key !== "string" || found.has(key)) throw new Error("a key is not text, or is repeated");
       found.set(key, this.value());
     }
     return found;
@@ -72,16 +72,16 @@ class Unpacking {
       case 0xdd: return this.list(this.number(4, getUint32));
       case 0xde: return this.map(this.number(2, getUint16));
       case 0xdf: return this.map(this.number(4, getUint32));
-      default: throw new Error("an extension");
+      default: throw new Error("extensions are not allowed");
     }
   }
 }
 
-// A record's fields; throws if the bytes are not one message of version 1.
+// Returns the fields of a record. Throws if the bytes are not one message of version 1.
 export function unpack(bytes) {
-  const unpacking = new Unpacking(bytes);
-  const found = unpacking.value();
-  if (unpacking.place !== bytes.length) throw new Error("more after the end");
-  if (!(found instanceof Map) || found.get("v") !== 1) throw new Error("not a map of version 1");
-  return Object.fromEntries(found);
+  const decoder = new Decoder(bytes);
+  const message = decoder.value();
+  if (decoder.position !== bytes.length) throw new Error("there are bytes after the end");
+  if (!(message instanceof Map) || message.get("v") !== 1) throw new Error("it is not a map of version 1");
+  return Object.fromEntries(message);
 }

@@ -1,24 +1,24 @@
-// What is seen first: which study, how far it is, and whether anything is wrong with it.
+// The top of the page: the study, how far it is, and alerts.
 
 import { now } from "/static/data.js";
-import { at, h, unseen } from "/static/elements.js";
-import { epsilon, instant, plural, span, tiny, whole } from "/static/words.js";
+import { byId, h, visuallyHidden } from "/static/elements.js";
+import { formatCount, formatDelta, formatDuration, formatEpsilon, formatInteger, formatTime } from "/static/words.js";
 
-const MOST_STEPS = 60; // a longer timeline is one bar
+const MAX_STEPS = 60; // a longer timeline is one bar
 
 export function showOverview(status) {
   document.title = `${status.study}: ${status.released} of ${status.horizon} periods released`;
-  at("title").textContent = status.study;
-  at("lede").textContent = lede(status);
-  at("alerts").replaceChildren(...alerts(status));
-  at("facts").replaceChildren(
-    fact("People", status.n !== null ? whole(status.n) : status.expected !== null ? `about ${whole(status.expected)}` : "not known yet"),
-    fact("Released", `${whole(status.released)} of ${whole(status.horizon)}`, "periods"),
-    fact("Privacy spent", `ε ${epsilon(status.epsilon_spent)}`, `of ${epsilon(status.epsilon)} at δ ${tiny(status.delta)}${replaceOne(status)}`),
+  byId("title").textContent = status.study;
+  byId("lede").textContent = lede(status);
+  byId("alerts").replaceChildren(...alerts(status));
+  byId("facts").replaceChildren(
+    fact("People", status.n !== null ? formatInteger(status.n) : status.expected !== null ? `about ${formatInteger(status.expected)}` : "not known yet"),
+    fact("Released", `${formatInteger(status.released)} of ${formatInteger(status.horizon)}`, "periods"),
+    fact("Privacy spent", `ε ${formatEpsilon(status.epsilon_spent)}`, `of ${formatEpsilon(status.epsilon)} at δ ${formatDelta(status.delta)}${replaceOne(status)}`),
     nextCut(status),
   );
-  at("timeline").replaceChildren(timeline(status));
-  tick(status);
+  byId("timeline").replaceChildren(timeline(status));
+  updateCountdown(status);
 }
 
 function fact(name, value, more) {
@@ -27,16 +27,16 @@ function fact(name, value, more) {
 
 function replaceOne(status) {
   if (status.epsilon_replace_one === undefined) return "";
-  return ` (zero-out); under replace-one ε ${epsilon(status.epsilon_spent_replace_one)} of ${epsilon(status.epsilon_replace_one)}`;
+  return ` (zero-out); under replace-one ε ${formatEpsilon(status.epsilon_spent_replace_one)} of ${formatEpsilon(status.epsilon_replace_one)}`;
 }
 
 function lede(status) {
-  const kinds = plural(status.releases.length, "release");
-  const whom = status.n !== null ? `${plural(status.n, "person", "people")} ` : status.expected !== null ? `About ${plural(status.expected, "person", "people")} ` : "People ";
-  const what = `${whom}report once in each of ${plural(status.horizon, "period")}. What is published are synthetic people, in ${kinds}${status.insecure ? "" : ", with every real person’s whole history protected"}.`;
-  if (status.state === "over") return `${what} The study is over: every period is released, and nothing more will be.`;
-  if (status.state === "waiting") return `${what} Nothing is released yet.`;
-  return what;
+  const kinds = formatCount(status.releases.length, "release");
+  const people = status.n !== null ? `${formatCount(status.n, "person", "people")} ` : status.expected !== null ? `About ${formatCount(status.expected, "person", "people")} ` : "People ";
+  const summary = `${people}report once in each of ${formatCount(status.horizon, "period")}. Synthetic people are published, in ${kinds}${status.insecure ? "" : ", with every real person’s whole history protected"}.`;
+  if (status.state === "over") return `${summary} The study is over: every period is released, and nothing more will be.`;
+  if (status.state === "waiting") return `${summary} Nothing is released yet.`;
+  return summary;
 }
 
 function alerts(status) {
@@ -46,48 +46,48 @@ function alerts(status) {
       h("div", { class: "alert danger", role: "note", "aria-label": "Insecure" }, h("strong", {}, "Insecure: this study protects nobody. "), "Its noise comes from a seed and can be repeated. Do not use it with real people."),
     );
   if (status.problem)
-    found.push(h("div", { class: "alert danger", role: "note", "aria-label": "Verification failed" }, h("strong", {}, "The server’s check of the topics failed. "), `${status.problem}. What is shown below is from before that.`));
+    found.push(h("div", { class: "alert danger", role: "note", "aria-label": "Verification failed" }, h("strong", {}, "The server’s check of the topics failed. "), `${status.problem}. The data below is from before that.`));
   if (!status.following)
-    found.push(h("div", { class: "alert warning", role: "note", "aria-label": "Broker" }, h("strong", {}, "The topics are not followed now. "), "The broker does not answer, or the server has just started and reads them from their start. It goes on by itself; what is released stays as it is."));
+    found.push(h("div", { class: "alert warning", role: "note", "aria-label": "Broker" }, h("strong", {}, "The topics are not being followed. "), "The broker does not answer, or the server has just started and reads them from their start. It recovers without intervention; what is released does not change."));
   if (status.rho_spent > status.rho * (1 + 1e-12))
     found.push(h("div", { class: "alert danger", role: "note", "aria-label": "Over budget" }, h("strong", {}, "More than the budget was spent. "), "A draw was lost and its cost accepted; the ledger below names it."));
   return found;
 }
 
-// What the countdown counts to: the release, where the schedule sets its time, else the cut.
+// The time of the countdown: the release if the schedule sets its time, else the cut.
 const next = (status) => status?.next_release ?? status?.next_cut ?? null;
 
 function nextCut(status) {
   if (status.state === "over") return fact("Next period closes", "never", "the study is over");
-  if (status.next_cut === null) return fact("Next period closes", "when the steward says", `period ${status.released + 1}`);
+  if (status.next_cut === null) return fact("Next period closes", "when the steward closes it", `period ${status.released + 1}`);
   const label = status.next_release ? "Next period is released" : "Next period closes";
-  const made = fact(label, "…", `period ${next(status).period}, ${instant(next(status).at)}`);
-  made.querySelector(".figure").id = "countdown";
-  return made;
+  const element = fact(label, "…", `period ${next(status).period}, ${formatTime(next(status).at)}`);
+  element.querySelector(".figure").id = "countdown";
+  return element;
 }
 
-// Once a second: what the countdown says now.
-export function tick(status) {
-  const shown = at("countdown");
-  if (!shown || next(status) === null) return;
+// Updates the countdown; called once a second.
+export function updateCountdown(status) {
+  const countdown = byId("countdown");
+  if (!countdown || next(status) === null) return;
   const left = (Date.parse(next(status).at) - now()) / 1000;
-  shown.textContent = left > 0 ? `in ${span(left)}` : "awaited";
+  countdown.textContent = left > 0 ? `in ${formatDuration(left)}` : "awaited";
 }
 
 function timeline(status) {
   const { released, horizon } = status;
   const clamped = new Set(status.releases.filter((release) => release.kind === "window").flatMap((release) => release.clamped_periods));
-  if (horizon > MOST_STEPS) {
+  if (horizon > MAX_STEPS) {
     const bar = h("div", { class: "track", role: "meter", "aria-label": "Periods released", "aria-valuemin": 0, "aria-valuemax": horizon, "aria-valuenow": released, "aria-valuetext": `${released} of ${horizon}` }, h("span", { class: "fill" }));
     bar.firstChild.style.width = `${(100 * released) / horizon}%`;
     return bar;
   }
-  const steps = Array.from({ length: horizon }, (_, place) => {
-    const period = place + 1;
+  const steps = Array.from({ length: horizon }, (_, index) => {
+    const period = index + 1;
     const state = period <= released ? "released" : period === released + 1 ? "open" : "later";
-    const words = { released: "released", open: "open: its reports may still be coming in", later: "to come" }[state];
+    const description = { released: "released", open: "open: reports may still arrive", later: "to come" }[state];
     const mark = clamped.has(period) ? ", with clamped bins" : "";
-    return h("li", { class: `${state}${mark ? " clamped" : ""}`, title: `Period ${period}: ${words}${mark}` }, h("span", { class: "number" }, unseen("Period "), String(period)), unseen(`: ${words}${mark}`));
+    return h("li", { class: `${state}${mark ? " clamped" : ""}`, title: `Period ${period}: ${description}${mark}` }, h("span", { class: "number" }, visuallyHidden("Period "), String(period)), visuallyHidden(`: ${description}${mark}`));
   });
   return h("ol", { class: "timeline", "aria-label": "Periods" }, steps);
 }

@@ -1,94 +1,95 @@
-// Brings the parts together: asks for the status, shows it, and again whenever there is news.
+// Loads the status, shows all parts of the page, and does so again whenever the server announces a change.
 
 import { showAnswers } from "/static/answers.js";
 import { showBudget } from "/static/budget.js";
-import { Unanswered, ask, scattered } from "/static/data.js";
-import { at } from "/static/elements.js";
+import { RequestFailed, addJitter, getJson } from "/static/data.js";
+import { byId } from "/static/elements.js";
 import { showHeadroom } from "/static/headroom.js";
 import { showLedger } from "/static/ledger.js";
-import { Live } from "/static/live.js";
-import { showOverview, tick } from "/static/overview.js";
+import { EventStream } from "/static/live.js";
+import { showOverview, updateCountdown } from "/static/overview.js";
 import { showSubscribe } from "/static/subscribe.js";
 
-const [SHORTEST, LONGEST] = [1000, 10_000]; // milliseconds until what could not be shown is tried again
-const SPREAD = 1000; // milliseconds over which pages ask for news that all are told of at once
+const MIN_PAUSE_MS = 1000; // until a failed load is repeated; doubles with every failure
+const MAX_PAUSE_MS = 10_000;
+const SPREAD_MS = 1000; // all pages get an event at once, so each waits a random part of this before it loads
 
 let shown = null; // the newest status
-let whole = null; // the same as text, once everything that goes with it is shown
-let asking = false;
-let again = false;
-let pause = SHORTEST;
-let later = null;
-let connected = "connecting";
+let shownText = null; // the same as JSON, once all parts of the page show it
+let loading = false;
+let loadAgain = false;
+let pause = MIN_PAUSE_MS;
+let timer = null;
+let connection = "connecting";
 
 function refreshIn(milliseconds) {
-  clearTimeout(later);
-  later = setTimeout(refresh, milliseconds);
+  clearTimeout(timer);
+  timer = setTimeout(refresh, milliseconds);
 }
 
-// One at a time: news that comes meanwhile is asked for afterwards.
+// Loads once at a time. If a change is announced meanwhile, the status is loaded again afterwards.
 async function refresh() {
-  clearTimeout(later);
-  later = null;
-  again = asking;
-  if (asking) return;
-  asking = true;
+  clearTimeout(timer);
+  timer = null;
+  loadAgain = loading;
+  if (loading) return;
+  loading = true;
   try {
-    const status = await ask("status");
-    if (JSON.stringify(status) !== whole) await show(status);
-    pause = SHORTEST;
-    indicate(true);
+    const status = await getJson("status");
+    if (JSON.stringify(status) !== shownText) await show(status);
+    pause = MIN_PAUSE_MS;
+    showConnection(true);
   } catch (error) {
-    indicate(false);
-    if (!(error instanceof Unanswered)) console.warn(`The page could not be brought up to date: ${error.message}`);
-    else if (!document.hidden) refreshIn(scattered(Math.max(pause, error.after))); // whoever comes back to it asks anew
-    pause = Math.min(2 * pause, LONGEST);
+    showConnection(false);
+    if (!(error instanceof RequestFailed)) console.warn(`The page could not be updated: ${error.message}`);
+    else if (!document.hidden) refreshIn(addJitter(Math.max(pause, error.retryAfter))); // a hidden page loads when it becomes visible
+    pause = Math.min(2 * pause, MAX_PAUSE_MS);
   }
-  asking = false;
-  if (again && later === null) refreshIn(0);
+  loading = false;
+  if (loadAgain && timer === null) refreshIn(0);
 }
 
 async function show(status) {
-  // A server that has just started has not read its topics yet: what is shown stays.
+  // A server that has just started has not read its topics yet, so the page keeps what it shows.
   if (shown !== null && !status.following && status.released < shown.released) return;
-  if (shown !== null && status.released > shown.released) at("announce").textContent = `Period ${status.released} is released.`;
+  if (shown !== null && status.released > shown.released) byId("announce").textContent = `Period ${status.released} is released.`;
   shown = status;
   showOverview(status);
   showBudget(status);
   showHeadroom(status);
   showSubscribe(status);
   await Promise.all([showAnswers(status), showLedger(status)]);
-  whole = JSON.stringify(status);
+  shownText = JSON.stringify(status);
   document.documentElement.dataset.shown = String(status.released);
-  if (history.state !== null) history.replaceState(null, ""); // of attempts to load the page
+  if (history.state !== null) history.replaceState(null, ""); // clears the count of attempts to load the page
 }
 
-// Whether what is shown is what there is.
-function indicate(fresh) {
-  if (connected === "connecting" && fresh) return;
-  at("live").dataset.state = fresh ? connected : "away";
-  at("live-text").textContent = connected === "away" ? "Reconnecting" : fresh ? "Live" : "Not up to date";
+// Shows whether the page is connected and up to date.
+function showConnection(fresh) {
+  if (connection === "connecting" && fresh) return;
+  byId("live").dataset.state = fresh ? connection : "away";
+  byId("live-text").textContent = connection === "away" ? "Reconnecting" : fresh ? "Live" : "Not up to date";
 }
 
-function news() {
-  if (later === null) refreshIn(Math.random() * SPREAD);
+function onChange() {
+  if (timer === null) refreshIn(Math.random() * SPREAD_MS);
 }
 
-function live(state) {
-  connected = state;
-  indicate(state === "live");
-  if (state === "live") news();
+function onConnection(state) {
+  connection = state;
+  showConnection(state === "live");
+  if (state === "live") onChange();
 }
 
-// What a reader asked for and did not get.
-function stale() {
-  whole = null;
-  indicate(false);
-  if (later === null) refreshIn(scattered(SHORTEST));
+// A request of the reader failed, so what is shown is not what they chose.
+function onStale() {
+  shownText = null;
+  showConnection(false);
+  if (timer === null) refreshIn(addJitter(MIN_PAUSE_MS));
 }
 
 refresh();
-setInterval(() => tick(shown), 1000);
-const listening = new Live(news, live);
-addEventListener("stale", stale);
-addEventListener("pagehide", () => listening.close());
+setInterval(() => updateCountdown(shown), 1000);
+const events = new EventStream(onChange, onConnection);
+addEventListener("stale", onStale);
+addEventListener("pagehide", () => events.close());

@@ -1,4 +1,4 @@
-// SHA-256 in hexadecimal: the browser's own where it offers it (https, localhost), else the one below.
+// SHA-256 in hexadecimal. Browsers offer their own only over https and on localhost, so `digest` is used elsewhere.
 
 export async function sha256(bytes) {
   return hex(globalThis.crypto?.subtle ? new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)) : digest(bytes));
@@ -8,14 +8,14 @@ export function hex(bytes) {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export function joined(parts) {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let place = 0;
+export function concatenate(parts) {
+  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let position = 0;
   for (const part of parts) {
-    whole.set(part, place);
-    place += part.length;
+    all.set(part, position);
+    position += part.length;
   }
-  return whole;
+  return all;
 }
 
 // FIPS 180-4: the first 32 bits of the fractional parts of roots of the first primes.
@@ -27,11 +27,11 @@ function fractions(count, power) {
 
 const K = fractions(64, 1 / 3);
 const START = fractions(8, 1 / 2);
-const turned = (x, n) => (x >>> n) | (x << (32 - n));
+const rotateRight = (x, n) => (x >>> n) | (x << (32 - n));
 
 export function digest(bytes) {
   const length = Math.ceil((bytes.length + 9) / 64) * 64;
-  const padded = joined([bytes, new Uint8Array(length - bytes.length)]);
+  const padded = concatenate([bytes, new Uint8Array(length - bytes.length)]);
   padded[bytes.length] = 0x80;
   const view = new DataView(padded.buffer);
   view.setUint32(length - 8, Math.floor(bytes.length / 2 ** 29));
@@ -41,19 +41,19 @@ export function digest(bytes) {
   for (let block = 0; block < length; block += 64) {
     for (let t = 0; t < 16; t++) w[t] = view.getInt32(block + 4 * t);
     for (let t = 16; t < 64; t++) {
-      const s0 = turned(w[t - 15], 7) ^ turned(w[t - 15], 18) ^ (w[t - 15] >>> 3);
-      const s1 = turned(w[t - 2], 17) ^ turned(w[t - 2], 19) ^ (w[t - 2] >>> 10);
+      const s0 = rotateRight(w[t - 15], 7) ^ rotateRight(w[t - 15], 18) ^ (w[t - 15] >>> 3);
+      const s1 = rotateRight(w[t - 2], 17) ^ rotateRight(w[t - 2], 19) ^ (w[t - 2] >>> 10);
       w[t] = w[t - 16] + s0 + w[t - 7] + s1;
     }
     let [a, b, c, d, e, f, g, h] = state;
     for (let t = 0; t < 64; t++) {
-      const t1 = h + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) + K[t] + w[t];
-      const t2 = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+      const t1 = h + (rotateRight(e, 6) ^ rotateRight(e, 11) ^ rotateRight(e, 25)) + ((e & f) ^ (~e & g)) + K[t] + w[t];
+      const t2 = (rotateRight(a, 2) ^ rotateRight(a, 13) ^ rotateRight(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
       [h, g, f, e, d, c, b, a] = [g, f, e, (d + t1) | 0, c, b, a, (t1 + t2) | 0];
     }
-    [a, b, c, d, e, f, g, h].forEach((value, place) => (state[place] = (state[place] + value) | 0));
+    [a, b, c, d, e, f, g, h].forEach((value, index) => (state[index] = (state[index] + value) | 0));
   }
   const out = new DataView(new ArrayBuffer(32));
-  state.forEach((value, place) => out.setInt32(4 * place, value));
+  state.forEach((value, index) => out.setInt32(4 * index, value));
   return new Uint8Array(out.buffer);
 }

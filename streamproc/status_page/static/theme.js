@@ -1,35 +1,35 @@
-// Before anything is drawn, so that nothing flashes. The choice stays in this browser; there are no cookies.
+// Sets the theme before the page is drawn, so that it does not flash. The choice is in local storage, not in a cookie.
 const THEMES = ["auto", "light", "dark"];
 
-function chosenTheme() {
+function storedTheme() {
   try {
-    const kept = localStorage.getItem("theme");
-    return THEMES.includes(kept) ? kept : "auto";
+    const stored = localStorage.getItem("theme");
+    return THEMES.includes(stored) ? stored : "auto";
   } catch {
     return "auto";
   }
 }
 
-function useTheme(name) {
+function applyTheme(name) {
   if (name === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
 }
 
-useTheme(chosenTheme());
+applyTheme(storedTheme());
 
 document.addEventListener("DOMContentLoaded", () => {
   const button = document.getElementById("theme");
   const name = document.getElementById("theme-name");
   button.hidden = false;
-  name.textContent = chosenTheme();
+  name.textContent = storedTheme();
   button.addEventListener("click", () => {
     const next = THEMES[(THEMES.indexOf(name.textContent) + 1) % THEMES.length];
     name.textContent = next;
-    useTheme(next);
+    applyTheme(next);
     try {
       localStorage.setItem("theme", next);
     } catch {
-      // It holds until the page is left.
+      // Without local storage the choice lasts until the page is closed.
     }
   });
 });

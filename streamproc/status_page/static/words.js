@@ -1,9 +1,9 @@
-// Numbers and times as people read them.
+// Formats numbers and times for people.
 
-export const whole = (number) => number.toLocaleString("en");
+export const formatInteger = (number) => number.toLocaleString("en");
 
-// A cost to so many significant digits, never shown smaller than it is.
-export function cost(number, digits = 4, aligned = false) {
+// A cost rounded up to significant digits, so that it is never shown smaller than it is.
+export function formatCost(number, digits = 4, aligned = false) {
   if (number === 0) return "0";
   const nearest = number.toExponential(digits - 1);
   const unit = 10 ** (Number(nearest.split("e")[1]) + 1 - digits);
@@ -15,39 +15,39 @@ export function cost(number, digits = 4, aligned = false) {
   });
 }
 
-// Every epsilon, to as many digits as the commands show.
-export const epsilon = (number) => cost(number, 3);
+// An epsilon to as many digits as the commands show.
+export const formatEpsilon = (number) => formatCost(number, 3);
 
-// Decimals that an interval of this half-width, a share, leaves meaningful.
+// The number of decimals of a percentage that are meaningful for a share with this half-width.
 function decimals(half) {
   return half >= 0.004 ? 1 : half >= 0.0004 ? 2 : 3;
 }
 
-export function percent(share, half) {
+export function formatPercent(share, half) {
   const text = (100 * share).toFixed(decimals(half));
   return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212")}%`;
 }
 
-export function axisPercent(share, decimals) {
+export function formatAxisPercent(share, decimals) {
   return `${(100 * share).toFixed(decimals).replace(/^-(?=0\.?0*$)/, "").replace("-", "\u2212")}%`;
 }
 
-export function interval(low, high) {
+export function formatInterval(low, high) {
   const half = (high - low) / 2;
-  return `${percent(low, half).slice(0, -1)} to ${percent(high, half)}`;
+  return `${formatPercent(low, half).slice(0, -1)} to ${formatPercent(high, half)}`;
 }
 
-export function plural(count, one, many = `${one}s`) {
-  return `${whole(count)} ${count === 1 ? one : many}`;
+export function formatCount(count, one, many = `${one}s`) {
+  return `${formatInteger(count)} ${count === 1 ? one : many}`;
 }
 
-export function size(bytes) {
+export function formatBytes(bytes) {
   if (bytes < 1000) return `${bytes} bytes`;
   const [value, unit] = bytes < 1e6 ? [bytes / 1e3, "kB"] : bytes < 1e9 ? [bytes / 1e6, "MB"] : [bytes / 1e9, "GB"];
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`;
 }
 
-export function span(seconds) {
+export function formatDuration(seconds) {
   const left = Math.max(0, Math.floor(seconds));
   const [d, hours, m, sec] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60, left % 60];
   if (d > 0) return `${d} d ${hours} h ${m} min`;
@@ -55,21 +55,21 @@ export function span(seconds) {
   return m > 0 ? `${m} min ${String(sec).padStart(2, "0")} s` : `${sec} s`;
 }
 
-export function instant(text) {
+export function formatTime(text) {
   return new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" }) + " UTC";
 }
 
-// 1 in a million reads better than 1e-06.
-export function chance(delta) {
+// A probability as "1 in 1,000,000" instead of 1e-06.
+export function formatChance(delta) {
   const inverse = Math.round(1 / delta);
-  return Math.abs(inverse * delta - 1) < 1e-9 ? `1 in ${whole(inverse)}` : String(delta);
+  return Math.abs(inverse * delta - 1) < 1e-9 ? `1 in ${formatInteger(inverse)}` : String(delta);
 }
 
-// 10⁻⁶ reads better than 0.000001.
-export function tiny(delta) {
+// A delta as 10⁻⁶ instead of 0.000001.
+export function formatDelta(delta) {
   const power = Math.round(Math.log10(delta));
   if (Math.abs(10 ** power / delta - 1) > 1e-9 || power > -3) return String(delta);
   return `10⁻${[...String(-power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 }
 
-export const short = (digest) => digest.slice(0, 12);
+export const shortDigest = (digest) => digest.slice(0, 12);

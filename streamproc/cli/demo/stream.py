@@ -1,4 +1,4 @@
-"""The demo's stream: real roles on an embedded log, people who report, a steward who closes months, an analyst who asks."""
+"""The demo's stream: real roles on an embedded log, and a loop that sends reports, closes months and reads the answers."""
 
 from __future__ import annotations
 
@@ -21,72 +21,74 @@ from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather, synthesize
 
 _SLICES = 8
-_PAUSE = 0.05
-"""Seconds between two slices of a month's reports: slow enough to watch, where somebody is watching."""
+"""On a terminal, the number of parts in which a month's reports are sent, so that progress is visible."""
+
+_PAUSE_S = 0.05
+"""Seconds between two such parts."""
 
 
-class WatchedHealth(ProcessMonitor):
-    """What the roles report goes to the screen too."""
+class ScreenMonitor(ProcessMonitor):
+    """A process monitor that also updates the screen."""
 
     def __init__(self, deployment: Deployment, screen: Screen) -> None:
         super().__init__(deployment)
         self._screen = screen
 
     def read(self, partition: int, records: int, lag: int) -> None:
-        """The demo sends single reports, so a record is a report."""
+        """Count records that a gatherer has read. The demo sends single reports, so a record is a report."""
         super().read(partition, records, lag)
-        self._screen.gathered(records)
+        self._screen.add_gathered(records)
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
-        """A period of one partition was sent."""
+        """Count the tally of one partition that was sent."""
         super().tallied(partition, period, people)
-        self._screen.tallied()
+        self._screen.add_tally()
 
 
-async def stream_study(deployment: Deployment, reports: People, screen: Screen, health: ProcessMonitor) -> None:
-    """Everything from the first report to the last column."""
-    async with deployment.connect() as inside, deployment.connect() as outside:
-        await set_up_topics(outside, deployment.study)
+async def stream_study(deployment: Deployment, reports: People, screen: Screen, monitor: ProcessMonitor) -> None:
+    """Run the roles, and stream the study from the first report to the last column."""
+    async with deployment.connect() as role_log, deployment.connect() as public_log:
+        await set_up_topics(public_log, deployment.study)
         async with asyncio.TaskGroup() as group:
-            group.create_task(gather(deployment, inside, health))
-            group.create_task(synthesize(deployment, inside, health, catch_up=False))
-            await _months(deployment, outside, reports, screen)
+            group.create_task(gather(deployment, role_log, monitor))
+            group.create_task(synthesize(deployment, role_log, monitor, catch_up=False))
+            await _stream_months(deployment, public_log, reports, screen)
 
 
-async def _months(deployment: Deployment, log: Log, reports: People, screen: Screen) -> None:
-    """The people, the steward and the analyst take turns: a month begins when the one before is released."""
+async def _stream_months(deployment: Deployment, log: Log, reports: People, screen: Screen) -> None:
+    """For each month: send its reports, close it, wait for its release, and show it. Months do not overlap."""
     study = deployment.study
     reporter, public = Reporter(log, study), PublicReader(log, study)
     try:
         for month in range(1, study.horizon + 1):
             period = Period(month)
-            count = await _report(reporter, reports, period, study.alphabet, screen)
+            count = await _send_month(reporter, reports, period, study.alphabet, screen)
             await close_period(deployment, log, period)
-            screen.closed()
+            screen.mark_closed()
             while public.period < period:
                 await public.poll(timeout=0.5)
-            screen.released(_released(public, reports, period, count))
+            screen.add_month(_released_month(public, reports, period, count))
     finally:
         await public.close()
 
 
-async def _report(reporter: Reporter, reports: People, period: Period, alphabet: tuple[str, ...], screen: Screen) -> int:
-    """Send a month's reports; how many there were."""
+async def _send_month(reporter: Reporter, reports: People, period: Period, alphabet: tuple[str, ...], screen: Screen) -> int:
+    """Send a month's reports, and return their number."""
     assert reports.ids is not None
     column = reports.symbols[:, period - 1]
     reporting = np.flatnonzero(column != MISSING)
-    screen.opened(len(reporting))
-    for some in np.array_split(reporting, _SLICES if screen.watched else 1):
-        rows = some.tolist()
+    screen.begin_month(len(reporting))
+    for part in np.array_split(reporting, _SLICES if screen.is_terminal else 1):
+        rows = part.tolist()
         await reporter.report_all([reports.ids[row] for row in rows], period, [alphabet[column[row]] for row in rows])
-        screen.sent(len(rows))
-        if screen.watched:
-            await asyncio.sleep(_PAUSE)
+        screen.add_sent(len(rows))
+        if screen.is_terminal:
+            await asyncio.sleep(_PAUSE_S)
     return len(reporting)
 
 
-def _released(public: PublicReader, reports: People, period: Period, count: int) -> Month:
-    """What an analyst learns from the topics, whose digests `public` has checked, beside what is true."""
+def _released_month(public: PublicReader, reports: People, period: Period, count: int) -> Month:
+    """Return an analyst's answers from the public topics, whose digests `public` has checked, with the true values."""
     assert public.ledger is not None
     spent = public.ledger.periods[period - 1].rho_spent
     if period < ASKED_FROM:

@@ -1,4 +1,4 @@
-"""A plan as a picture: how wide intervals will be, and how the budget is spent, over the periods."""
+"""A plan as a figure: the half-widths of intervals and the budget spent, by period."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's: told apart by the colour-blind too."""
+"""The palette of Okabe and Ito, which colour-blind people can tell apart."""
 
-_MARKED_UP_TO = 40
-"""Periods up to which each is marked."""
+_MAX_MARKED_PERIODS = 40
+"""Maximum number of periods for which every point has a marker."""
 
 
 def check_plot_path(path: Path) -> None:
-    """Refuse a file that is no picture or cannot be written, and a machine that cannot draw, before any work is done."""
+    """Raise InvalidInput if the suffix is unknown, Matplotlib is missing or the file cannot be written.
+
+    The check comes before the plan is computed, which may take minutes.
+    """
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput(f"--plot: got {path.name}, expected a name that ends in {', '.join(FORMATS)}")
     try:
@@ -48,10 +51,10 @@ def _unwritable(path: Path, why: str | None) -> InvalidInput:
 
 
 def write_plot(plan: StudyPlan, path: Path) -> None:
-    """Draw `plan` into a PNG, SVG or PDF file, which appears whole or not at all."""
+    """Draw `plan` into a PNG, SVG or PDF file, atomically. Raises InvalidInput if the file cannot be written."""
     import matplotlib
 
-    # A symbol may hold a dollar sign, which is no mathematics, or a letter that the font lacks, which is no news.
+    # A symbol may contain a dollar sign, which is not mathematics here, or a letter that the font lacks, which is harmless.
     with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings(action="ignore"):
         figure = _figure(plan)
         try:
@@ -62,7 +65,7 @@ def write_plot(plan: StudyPlan, path: Path) -> None:
 
 
 def _figure(plan: StudyPlan) -> Figure:
-    # A Figure by itself draws without a display; pyplot would look for one.
+    # A Figure of its own draws without a display; pyplot would try to open one.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -92,22 +95,22 @@ def _title(plan: StudyPlan) -> str:
 
 
 def _draw_errors(axes: Axes, release: ReleasePlan, horizon: int) -> None:
-    lines = _distinct(release.queries)
-    for place, (colour, (label, query)) in enumerate(zip(_cycle(len(lines)), lines, strict=True)):
+    lines = _distinct_curves(release.queries)
+    for place, (colour, (label, query)) in enumerate(zip(_colours(len(lines)), lines, strict=True)):
         periods = [error.period for error in query.errors]
         widths = [error.half_points for error in query.errors]
-        marker = "o" if len(periods) <= _MARKED_UP_TO else ""
-        # Thinner and thinner: where lines coincide, all of them are seen.
+        marker = "o" if len(periods) <= _MAX_MARKED_PERIODS else ""
+        # Each line is thinner than the one below it, so that lines which coincide are all visible.
         width = 3.6 - 2.4 * place / max(len(lines) - 1, 1)
         axes.plot(periods, widths, color=colour, marker=marker, markersize=width + 2.5, linewidth=width, label=label)
-    _frame(axes, f"{release.release.name}: half-width of a 95% interval", horizon)
+    _label_axes(axes, f"{release.release.name}: half-width of a 95% interval", horizon)
     axes.set_ylabel("percentage points of n")
     axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
-    _legend(axes)
+    _add_legend(axes)
 
 
-def _distinct(queries: Sequence[QueryPlan]) -> list[tuple[str, QueryPlan]]:
-    """Questions with the same error at every period are one line, named after all of them."""
+def _distinct_curves(queries: Sequence[QueryPlan]) -> list[tuple[str, QueryPlan]]:
+    """Return one (label, query) for each distinct curve; the label names all queries that have this curve."""
     lines: dict[tuple[tuple[int, str], ...], list[QueryPlan]] = {}
     for query in queries:
         curve = tuple((error.period, f"{error.half_points:.9g}") for error in query.errors)
@@ -117,36 +120,36 @@ def _distinct(queries: Sequence[QueryPlan]) -> list[tuple[str, QueryPlan]]:
 
 def _draw_spending(axes: Axes, plan: StudyPlan) -> None:
     lines = [(release.release.name, release.spending) for release in plan.releases]
-    for colour, (name, spending) in zip(_cycle(len(lines)), lines, strict=True):
+    for colour, (name, spending) in zip(_colours(len(lines)), lines, strict=True):
         _draw_total(axes, name, [(0, 0.0), *((spent.period, spent.rho) for spent in spending)], colour, 1.6)
     if len(lines) > 1:
         _draw_total(axes, "study", [(0, 0.0), *((spent.period, spent.rho) for spent in plan.spending)], "#222222", 2.4)
     if plan.replace_one:
-        usual = [(0, 0.0), *((spent.period, spent.rho) for spent in plan.replace_one)]
-        _draw_total(axes, "study, replace-one", usual, "#b00020", 2.4)
+        replace_one = [(0, 0.0), *((spent.period, spent.rho) for spent in plan.replace_one)]
+        _draw_total(axes, "study, replace-one", replace_one, "#b00020", 2.4)
     axes.axhline(
         plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {format_rounded_up(plan.budget)}"
     )
-    _frame(axes, f"Budget spent ({plan.adjacency.value})", plan.study.horizon)
+    _label_axes(axes, f"Budget spent ({plan.adjacency.value})", plan.study.horizon)
     axes.set_ylabel("rho, running total")
     axes.set_ylim(0, max(plan.budget, *(spent.rho for spent in (plan.total, *plan.replace_one))) * 1.08)
-    _legend(axes)
+    _add_legend(axes)
 
 
 def _draw_total(axes: Axes, name: str, points: Sequence[tuple[int, float]], colour: str, width: float) -> None:
-    """A total stands until the next period is closed, so it is drawn in steps, where every period is known."""
+    """Draw a running total: in steps if every period is known, because it is constant between two periods."""
     periods, totals = zip(*points, strict=True)
     every = len(points) == periods[-1] + 1
     style = "steps-post" if every else "default"
     axes.plot(periods, totals, color=colour, linewidth=width, drawstyle=style, marker="" if every else "o", label=name)
 
 
-def _legend(axes: Axes) -> None:
-    """Below the panel, where no line can be."""
+def _add_legend(axes: Axes) -> None:
+    """Put the legend below the axes, where it covers no line."""
     axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, -0.13), ncols=2)
 
 
-def _frame(axes: Axes, title: str, horizon: int) -> None:
+def _label_axes(axes: Axes, title: str, horizon: int) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_title(title, loc="left", fontsize=11)
@@ -157,5 +160,5 @@ def _frame(axes: Axes, title: str, horizon: int) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _cycle(number: int) -> list[str]:
+def _colours(number: int) -> list[str]:
     return [_COLOURS[place % len(_COLOURS)] for place in range(number)]

@@ -60,8 +60,8 @@ class PartitionConsumer:
             request_timeout_ms=milliseconds(produce_timeout(timeout)),
             **settings.options(),
         )
-        disable_topic_auto_creation(self._consumer._client)
-        require_brokers_on_bootstrap(self._consumer._client)
+        disable_topic_auto_creation(self._consumer)
+        require_brokers_on_bootstrap(self._consumer)
 
     async def open(self) -> None:
         """Check that the offset is in the log, and begin to fetch."""

@@ -58,8 +58,8 @@ class KafkaGroupMembership:
             **settings.options(),
         )
         self._listener = _PauseAll(self._consumer)
-        disable_topic_auto_creation(self._consumer._client)
-        require_brokers_on_bootstrap(self._consumer._client)
+        disable_topic_auto_creation(self._consumer)
+        require_brokers_on_bootstrap(self._consumer)
 
     async def open(self) -> None:
         """Join; the first assignment comes later."""

@@ -122,10 +122,6 @@ class TransactionalProducer(Protocol):
         transaction of another id in the same partition."""
         ...
 
-    async def abort(self) -> None:
-        """Likewise: readers can pass over it."""
-        ...
-
     async def close(self) -> None: ...
 
 
@@ -201,10 +197,10 @@ class Log(Protocol):
         """Append `(key, value)` records in order, as fast as the log can."""
         ...
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> Reader:
-        """A reader from `offset` on, which must be in the log or its end (OffsetLost).
+    async def reader(self, topic: str, partition: int, offset: Offset) -> Reader:
+        """Return a reader of committed records from `offset` on.
 
-        `committed=False` also sees open and aborted transactions.
+        Raises OffsetLost unless the offset is in the log or its end.
         """
         ...
 

@@ -22,7 +22,6 @@ _TRANSITIONS = {
     "begin": (TransactionState.READY, TransactionState.OPEN),
     "send": (TransactionState.OPEN, TransactionState.OPEN),
     "commit": (TransactionState.OPEN, TransactionState.READY),
-    "abort": (TransactionState.OPEN, TransactionState.READY),
 }
 
 

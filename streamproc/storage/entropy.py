@@ -13,7 +13,6 @@ from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.ledger import SALT_BYTES
 from streamproc.storage.noise_client import NoiseProcess
-from streamproc.storage.noise_server import gaussian_measurement
 
 MAX_MAGNITUDE = 2**61
 """OpenDP's integers saturate at 2^63 without a word, so neither counts nor noise may come near it."""
@@ -114,11 +113,6 @@ def _check_magnitude(exact: IntArray, sigma: float) -> None:
     largest = max(int(exact.max(initial=0)), -int(exact.min(initial=0)))
     if largest + 64 * sigma >= MAX_MAGNITUDE:
         raise ValueError("counts or noise too large for exact 64-bit integers")
-
-
-def gaussian_cost(sigma: float, sensitivity: float) -> float:
-    """OpenDP's own word on what noise of this sigma costs in zCDP at this L2 sensitivity: a check on our accounting."""
-    return float(gaussian_measurement(sigma).map(sensitivity))  # type: ignore[no-untyped-call]
 
 
 def discrete_gaussian(sigma: float, size: int, rng: np.random.Generator) -> IntArray:

@@ -19,7 +19,8 @@ from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic
 from streamproc.log.embedded import EmbeddedLog
 from streamproc.log.port import Offset, TopicSettings
 from streamproc.storage.filesystem import FileLock, is_held
-from tests.log.worlds import new_topic, read_all
+from tests.log.uncommitted import read_uncommitted
+from tests.log.worlds import new_topic, read_all, values
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -62,7 +63,7 @@ async def test_what_a_killed_process_was_told_is_there(log: EmbeddedLog) -> None
     rest, _ = await asyncio.to_thread(process.communicate)
     told += [int(line) for line in rest.split("\n")[:-1]]
 
-    found = await read_all(log, topic, committed=False)
+    found = values(await read_uncommitted(log, topic))
     assert [found[offset] for offset in told] == [b"ann/%d" % number for number in range(len(told))]
 
 

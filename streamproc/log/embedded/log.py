@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
 from streamproc.errors import LogUnavailable, NoSuchTopic, OffsetLost
-from streamproc.log.embedded import sql as store
+from streamproc.log.embedded import sql
 from streamproc.log.embedded.database import Database
 from streamproc.log.embedded.group import EmbeddedGroupMembership
 from streamproc.log.embedded.transactions import EmbeddedTransactionalProducer
@@ -55,21 +55,17 @@ class EmbeddedLog:
         return 1
 
     async def topics(self) -> Mapping[str, int]:
-        return await self._reads.read(store.topics, absent=dict)
+        return await self._reads.read(sql.topics, absent=dict)
 
     async def settings_of(self, topic: str) -> TopicSettings:
-        return await self._ask(topic, lambda db: store.settings_of(db, topic))
+        return await self._ask(topic, lambda db: sql.settings_of(db, topic))
 
     async def create_topic(self, topic: str, settings: TopicSettings) -> None:
-        await self.write(lambda db: store.create(db, topic, settings))
+        await self.write(lambda db: sql.create(db, topic, settings))
 
     async def delete_topic(self, topic: str) -> None:
-        await self.write(lambda db: store.delete(db, topic), absent=lambda: None)
+        await self.write(lambda db: sql.delete(db, topic), absent=lambda: None)
         await self._writes.compact()
-
-    async def trim(self, topic: str, partition: int, before: Offset) -> None:
-        """Forget the records below an offset."""
-        await self._change(topic, lambda db: store.trim(db, topic, partition, before))
 
     async def start_offset(self, topic: str, partition: int) -> Offset:
         return Offset((await self._extent(topic, partition)).start)
@@ -79,7 +75,7 @@ class EmbeddedLog:
 
     async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         await self._expire()
-        return await self._ask(topic, lambda db: Offset(store.stable(db, store.extent(db, topic, partition))))
+        return await self._ask(topic, lambda db: Offset(sql.stable(db, sql.extent(db, topic, partition))))
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
         return (await self.append_many(topic, partition, [(key, value)]))[0]
@@ -91,15 +87,15 @@ class EmbeddedLog:
             check_size(topic, key, value)
         now = asyncio.get_running_loop().time()
         if now - self._trimmed.get(topic, -TRIM_INTERVAL_S) >= TRIM_INTERVAL_S:
-            await self._change(topic, lambda db: store.trim_by_age(db, topic))
+            await self._change(topic, lambda db: sql.trim_by_age(db, topic))
             self._trimmed[topic] = now
-        return list(map(Offset, await self._change(topic, lambda db: store.append(db, topic, partition, records))))
+        return list(map(Offset, await self._change(topic, lambda db: sql.append(db, topic, partition, records))))
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> EmbeddedReader:
+    async def reader(self, topic: str, partition: int, offset: Offset) -> EmbeddedReader:
         at = await self._extent(topic, partition)
         if not at.start <= offset <= at.end:
             raise OffsetLost(topic, partition, offset, at.start, at.end)
-        return EmbeddedReader(self, topic, partition, at.id, offset, committed=committed)
+        return EmbeddedReader(self, topic, partition, at.id, offset)
 
     async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> EmbeddedTransactionalProducer:
         return EmbeddedTransactionalProducer(self._writes, transactional_id, timeout)
@@ -110,9 +106,9 @@ class EmbeddedLog:
 
     async def read(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> tuple[T, int]:
         """What a reader finds, and the version of the data it was found in."""
-        expired, found, version = await self._ask(topic, lambda db: (store.has_expired(db), work(db), _version(db)))
+        expired, found, version = await self._ask(topic, lambda db: (sql.has_expired(db), work(db), _version(db)))
         if expired:
-            await self.write(store.expire)
+            await self.write(sql.expire)
             found, version = await self._ask(topic, lambda db: (work(db), _version(db)))
         return found, version
 
@@ -143,8 +139,8 @@ class EmbeddedLog:
         """One atomic, durable change."""
         return await self._writes.write(work, absent)
 
-    async def _extent(self, topic: str, partition: int) -> store.Extent:
-        return await self._ask(topic, lambda db: store.extent(db, topic, partition))
+    async def _extent(self, topic: str, partition: int) -> sql.Extent:
+        return await self._ask(topic, lambda db: sql.extent(db, topic, partition))
 
     async def _ask(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._reads.read(work, absent=_no_such_topic(topic))
@@ -153,18 +149,15 @@ class EmbeddedLog:
         return await self.write(work, absent=_no_such_topic(topic))
 
     async def _expire(self) -> None:
-        if await self._reads.read(store.has_expired, absent=lambda: False):
-            await self.write(store.expire)
+        if await self._reads.read(sql.has_expired, absent=lambda: False):
+            await self.write(sql.expire)
 
 
 class EmbeddedReader:
     """Reads one partition of one incarnation of a topic."""
 
-    def __init__(
-        self, log: EmbeddedLog, topic: str, partition: int, opened: int, offset: Offset, *, committed: bool
-    ) -> None:
+    def __init__(self, log: EmbeddedLog, topic: str, partition: int, opened: int, offset: Offset) -> None:
         self._log, self._topic, self._partition, self._opened = log, topic, partition, opened
-        self._committed = committed
         self._position = offset
 
     @property
@@ -185,11 +178,9 @@ class EmbeddedReader:
                 return found
             await self._log.changed(version, left)
 
-    def _look(self, count: int) -> Callable[[sqlite3.Connection], tuple[list[store.StoredRecord], Offset]]:
+    def _look(self, count: int) -> Callable[[sqlite3.Connection], tuple[list[sql.StoredRecord], Offset]]:
         offset = self._position
-        return lambda db: store.read(
-            db, self._topic, self._partition, self._opened, offset, count, committed=self._committed
-        )
+        return lambda db: sql.read(db, self._topic, self._partition, self._opened, offset, count)
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -138,16 +138,15 @@ def append(
 
 
 def read(
-    db: sqlite3.Connection, topic: str, partition: int, opened: int, offset: int, count: int, *, committed: bool
+    db: sqlite3.Connection, topic: str, partition: int, opened: int, offset: int, count: int
 ) -> tuple[list[StoredRecord], Offset]:
     """Up to `count` records of the partition that had the id `opened`, and the offset after what was looked at."""
     at = extent(db, topic, partition)
     if at.id != opened or not at.start <= offset <= at.end:
         raise OffsetLost(topic, partition, offset, at.start, at.end)
-    end = stable(db, at) if committed else at.end
-    shown = f"AND (txn IS NULL OR (SELECT status FROM transactions t WHERE t.id = txn) = {Status.COMMITTED:d})"
-    which = f"id >= ? AND id < ? {shown if committed else ''}"
-    query = f"SELECT id, key, value, at FROM records WHERE {which} ORDER BY id LIMIT ?"
+    end = stable(db, at)
+    committed = f"txn IS NULL OR (SELECT status FROM transactions t WHERE t.id = txn) = {Status.COMMITTED:d}"
+    query = f"SELECT id, key, value, at FROM records WHERE id >= ? AND id < ? AND ({committed}) ORDER BY id LIMIT ?"
     base = at.id * OFFSETS
     rows = db.execute(query, (base + offset, base + end, count)).fetchall()
     found = [StoredRecord(id - base, key, value, stamp) for id, key, value, stamp in rows]

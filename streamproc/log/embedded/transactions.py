@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from streamproc.errors import NoSuchTopic
-from streamproc.log.embedded import sql as store
+from streamproc.log.embedded import sql
 from streamproc.log.embedded.database import Database
 from streamproc.log.port import NO_TIME, Offset, check_size
 from streamproc.log.transaction_state import TransactionStateMachine
@@ -22,7 +22,7 @@ class EmbeddedTransactionalProducer:
 
     async def fence(self) -> None:
         with self._moves.transition("fence"):
-            self._epoch = await self._database.write(lambda db: store.fence(db, self._id))
+            self._epoch = await self._database.write(lambda db: sql.fence(db, self._id))
 
     async def begin(self) -> None:
         with self._moves.transition("begin"):
@@ -32,13 +32,13 @@ class EmbeddedTransactionalProducer:
         self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
     ) -> Offset:
         def work(db: sqlite3.Connection) -> tuple[int, Offset]:
-            store.expire(db)
+            sql.expire(db)
             if self._transaction is None:
-                transaction = store.begin(db, self._id, self._epoch, self._timeout)
+                transaction = sql.begin(db, self._id, self._epoch, self._timeout)
             else:
                 transaction = self._transaction
-                store.check(db, self._id, self._epoch, transaction)
-            offsets = store.append(db, topic, partition, [(key, value)], transaction, at=timestamp / 1000)
+                sql.check(db, self._id, self._epoch, transaction)
+            offsets = sql.append(db, topic, partition, [(key, value)], transaction, at=timestamp / 1000)
             return transaction, Offset(offsets[0])
 
         def absent() -> tuple[int, Offset]:
@@ -51,22 +51,15 @@ class EmbeddedTransactionalProducer:
 
     async def commit(self) -> None:
         with self._moves.transition("commit"):
-            await self._end(store.Status.COMMITTED)
+            transaction = self._transaction
+            if transaction is None:
+                return
 
-    async def abort(self) -> None:
-        with self._moves.transition("abort"):
-            await self._end(store.Status.ABORTED)
+            def work(db: sqlite3.Connection) -> None:
+                sql.check(db, self._id, self._epoch, transaction)
+                sql.end(db, transaction, sql.Status.COMMITTED)
 
-    async def _end(self, status: store.Status) -> None:
-        transaction = self._transaction
-        if transaction is None:
-            return
-
-        def work(db: sqlite3.Connection) -> None:
-            store.check(db, self._id, self._epoch, transaction)
-            store.end(db, transaction, status)
-
-        await self._database.write(work)
+            await self._database.write(work)
 
     async def close(self) -> None:
         """Leaves an open transaction to time out or to be fenced, as Kafka's producer does."""

@@ -42,8 +42,6 @@ class PartitionConsumer:
         offset: Offset,
         timeout: float,
         closed: Callable[[PartitionConsumer], None],
-        *,
-        committed: bool,
     ) -> None:
         self._topics, self._closed = topics, closed
         self._patience = min(METADATA_TIMEOUT_S, timeout)
@@ -55,7 +53,7 @@ class PartitionConsumer:
         self._consumer = AIOKafkaConsumer(
             auto_offset_reset="none",
             enable_auto_commit=False,
-            isolation_level="read_committed" if committed else "read_uncommitted",
+            isolation_level="read_committed",
             max_partition_fetch_bytes=FETCH_BYTES,
             request_timeout_ms=milliseconds(produce_timeout(timeout)),
             **settings.options(),

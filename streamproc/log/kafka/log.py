@@ -83,10 +83,8 @@ class KafkaLog:
             check_size(topic, key, value)
         return await self._appender.append(topic, partition, records)
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> PartitionConsumer:
-        reader = PartitionConsumer(
-            self._settings, self._topics, topic, partition, offset, self._timeout, self._open.discard, committed=committed
-        )
+    async def reader(self, topic: str, partition: int, offset: Offset) -> PartitionConsumer:
+        reader = PartitionConsumer(self._settings, self._topics, topic, partition, offset, self._timeout, self._open.discard)
         self._open.add(reader)
         try:
             await reader.open()

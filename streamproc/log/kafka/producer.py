@@ -192,11 +192,6 @@ class KafkaTransactionalProducer:
             await self._started().commit_transaction()
         await self._wait_until_visible()
 
-    async def abort(self) -> None:
-        async with self._call("abort"):
-            await self._started().abort_transaction()
-        await self._wait_until_visible()
-
     async def _wait_until_visible(self) -> None:
         """Wait until readers see the commit. Kafka acknowledges it some milliseconds before it writes the commit markers."""
         sent, self._sent = self._sent, {}

@@ -243,10 +243,10 @@ async def test_a_transaction_that_lacks_a_record_cannot_be_committed(log: Log) -
 async def test_calls_out_of_order_are_mistakes(log: Log) -> None:
     topic = await new_topic(log)
     transactor = await log.transactional_producer(f"{topic}.synthesizer")
-    with pytest.raises(RuntimeError, match="begin of a transactor that is new, expected one that is fenced"):
+    with pytest.raises(RuntimeError, match="begin: the transactional producer is new, expected fenced"):
         await transactor.begin()
     await transactor.fence()
-    with pytest.raises(RuntimeError, match="send of a transactor that is fenced, expected one that is in a transaction"):
+    with pytest.raises(RuntimeError, match="send: the transactional producer is fenced, expected in a transaction"):
         await transactor.send(topic, 0, b"value")
     await transactor.close()
 

@@ -50,7 +50,7 @@ def test_who_is_not_known_any_more_is_told_so_though_an_old_connection_lives(
             await (await log.reader(topic, 0, Offset(0))).close()
             await asyncio.to_thread(guarded_broker.change_password, OPERATOR, "another-password")
             assert await log.high_watermark(topic, 0) == 0
-            with pytest.raises(NotAllowed, match="does not know user operator, or not with the password"):
+            with pytest.raises(NotAllowed, match="does not accept user operator with the password"):
                 await log.reader(topic, 0, Offset(0))
 
     run(attempts())

@@ -1,4 +1,4 @@
-"""Transactions of an embedded log: the epoch of the id is checked in the same SQLite transaction as each effect."""
+"""Transactions of an embedded log. Each change checks the epoch of the id in the same SQLite transaction."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from streamproc.log.transaction_state import TransactionStateMachine
 
 
 class EmbeddedTransactionalProducer:
-    """Its records are in the file from `send` on, with their offsets; `commit` only changes the transaction's status."""
+    """`send` stores a record with its offset; `commit` only changes the status of the transaction."""
 
     def __init__(self, database: Database, transactional_id: str, timeout: float) -> None:
         self._database, self._id, self._timeout = database, transactional_id, timeout
-        self._moves = TransactionStateMachine()
+        self._state = TransactionStateMachine()
         self._epoch = 0
         self._transaction: int | None = None
 
     async def fence(self) -> None:
-        with self._moves.transition("fence"):
+        with self._state.transition("fence"):
             self._epoch = await self._database.write(lambda db: sql.fence(db, self._id))
 
     async def begin(self) -> None:
-        with self._moves.transition("begin"):
+        with self._state.transition("begin"):
             self._transaction = None
 
     async def send(
@@ -44,13 +44,13 @@ class EmbeddedTransactionalProducer:
         def absent() -> tuple[int, Offset]:
             raise NoSuchTopic(topic)
 
-        with self._moves.transition("send"):
+        with self._state.transition("send"):
             check_size(topic, key, value)
             self._transaction, offset = await self._database.write(work, absent)
             return offset
 
     async def commit(self) -> None:
-        with self._moves.transition("commit"):
+        with self._state.transition("commit"):
             transaction = self._transaction
             if transaction is None:
                 return
@@ -62,4 +62,4 @@ class EmbeddedTransactionalProducer:
             await self._database.write(work)
 
     async def close(self) -> None:
-        """Leaves an open transaction to time out or to be fenced, as Kafka's producer does."""
+        """Do nothing. An open transaction stays open until it times out or is fenced, as on Kafka."""

@@ -84,7 +84,7 @@ def no_tls(broker: SecureBroker) -> tuple[str, Environment]:
         (untrusted_authority, "the broker's certificate cannot be trusted: unable to get local issuer certificate"),
         (another_name, "certificate is not valid for '127.0.0.1'"),
         (another_name_told, "certificate is not valid for '127.0.0.1'"),
-        (expired, f"the broker does not accept the certificate {K}CERT, which may have expired"),
+        (expired, f"the broker does not accept the certificate {K}CERT, which may be expired"),
         (foreign, f"the broker does not accept the certificate {K}CERT, which may be expired or untrusted"),
         (no_certificate, f"the broker requires a client certificate: set {K}CERT and {K}KEY"),
         (no_tls, f"the broker answers in TLS, but {K}SECURITY is PLAINTEXT"),

@@ -1,4 +1,4 @@
-"""Panels and releases as CSV: UTF-8 (a byte order mark is skipped), comma, any line ends, gzipped if named `.gz`."""
+"""Panels and releases as CSV: UTF-8 (a byte order mark is skipped), commas, any line endings, gzip if named `.gz`."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _CELLS_AT_ONCE = 1 << 16
-"""Few enough that Python's collector does not walk over the same rows again and again."""
+"""Cells per batch: few enough that Python's garbage collector does not traverse the same rows repeatedly."""
 _BYTES_AT_ONCE = 1 << 24
+"""Bytes of a release that are formatted at a time."""
 
 MAX_ROW = 1 << 21
-"""Bytes of one row: more than 10,000 quoted cells of the longest symbols and an id take."""
+"""Maximum length of a row in bytes. 10,000 quoted cells of the longest symbols and an id take less."""
 _AHEAD = 1 << 16
-"""Bytes read before they are asked for."""
+"""Size of the read buffer in bytes."""
 
 
 class _EndlessRow(Exception):
-    """A row has more bytes than it may."""
+    """A row is longer than MAX_ROW."""
 
 
 class _Bounded(io.RawIOBase):
-    """The bytes of a file, as long as every row ends in time: a small gzip file can hold a row of many gigabytes."""
+    """Reads a file and limits the length of each row, because a small gzip file can contain a row of many gigabytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.since = 0
-        """Bytes read since the last row was complete; whoever gets the rows sets it back."""
+        """Bytes read since the last complete row. The reader of the rows resets it."""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """As the file does; raises _EndlessRow if the row that is being read is too long."""
+        """Read into a buffer. Raises _EndlessRow if the current row is too long."""
         into = memoryview(buffer)
         part = self._file.read(len(into))
         into[: len(part)] = part
@@ -60,16 +61,16 @@ class _Bounded(io.RawIOBase):
 
 
 class _Codes(dict[str, int]):
-    """Alphabet indices by cell; whatever else a file holds is FOREIGN."""
+    """Maps a cell to its alphabet index, and every other text to FOREIGN."""
 
     def __missing__(self, cell: str) -> int:
         return FOREIGN
 
 
 def read_csv(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
-    """The cells of `file`, or a PanelFileError that says where it is wrong and never what it holds there.
+    """Read a table from a CSV file. Raises PanelFileError, whose message names the place and never the content.
 
-    If something in the first column comes twice, as it never may, what follows need not be there.
+    If a value of the first column is repeated, which the caller refuses, the rows after that batch may be missing.
     """
     unpacked = gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file
     bounded = _Bounded(cast(BinaryIO, unpacked))
@@ -109,14 +110,14 @@ def _read(path: Path, reader: Reader, layout: TableLayout, bounded: _Bounded) ->
         lines.extend(places)
         seen.update(first[-len(rows) :])
         if len(seen) < len(first):
-            break  # whoever gets these refuses them: a small gzip file can hold one row a billion times
+            break  # The caller refuses them. A small gzip file can contain one row a billion times.
     if not parts:
         refuse_file(path, "line 2: expected at least one row after the header")
     return Table(first, np.concatenate(parts), lines)
 
 
 def _batches(reader: Reader, at_once: int, bounded: _Bounded) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Rows that are not blank, some at a time, each with the line it ends on."""
+    """Yield batches of rows that are not blank, with the number of the line that each row ends on."""
     places: list[int] = []
     rows: list[list[str]] = []
     for row in reader:
@@ -139,7 +140,10 @@ def _check_widths(path: Path, lines: Sequence[int], rows: Sequence[list[str]], w
 
 
 def release_csv(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> Iterator[bytes]:
-    """A release in pieces: header `synthetic,1,...,t`, rows numbered from 0. `columns` are (rows, t) indices."""
+    """Yield a release as pieces of CSV: header `synthetic,1,...,t`, rows numbered from 0.
+
+    `columns` holds alphabet indices of shape (rows, t).
+    """
     rows, periods = columns.shape
     yield ",".join(["synthetic", *map(str, range(1, periods + 1))]).encode() + b"\n"
     cells = _padded([b"," + _quoted(symbol) for symbol in alphabet])
@@ -168,7 +172,7 @@ def _padded(cells: Sequence[bytes]) -> npt.NDArray[np.uint8]:
 
 
 def _decimal(numbers: npt.NDArray[np.int64], digits: int) -> npt.NDArray[np.uint8]:
-    """Each number in ASCII, NUL instead of leading zeros."""
+    """Return each number in ASCII, with NUL in place of leading zeros."""
     powers = 10 ** np.arange(digits - 1, -1, -1)
     written = (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8)
     written[(numbers[:, None] < powers) & (powers > 1)] = 0

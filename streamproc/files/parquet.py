@@ -1,4 +1,4 @@
-"""Panels and releases as Parquet. pyarrow is an extra, so it is imported when a file is read or written."""
+"""Panels and releases as Parquet. pyarrow is an optional dependency, so it is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamproc.replay.people import MISSING
 
 _ROWS_AT_ONCE = 65_536
 _MOST_METADATA = 2**31 - 1
-"""Bytes of text, and entries of a list, in a file's metadata."""
+"""Maximum bytes of a string, and maximum entries of a list, in the metadata of a file."""
 
 
 def _pyarrow(path: Path) -> Any:
@@ -28,27 +28,27 @@ def _pyarrow(path: Path) -> Any:
 
 
 def read_table(path: Path, file: BinaryIO) -> Any:
-    """The Arrow table in `file`."""
+    """Read an Arrow table from `file`. Raises PanelFileError."""
     with _understood(path) as pa:
         return _checked(_opened(pa, file).read(use_threads=False))
 
 
 def _checked(data: Any) -> Any:
-    """A table or batch that holds together: Arrow believes a damaged file's indices and offsets, and reads beyond them."""
+    """Validate and return a table or batch. Arrow trusts the indices and offsets of a damaged file and reads beyond them."""
     data.validate(full=True)
     return data
 
 
 def _opened(pa: Any, file: BinaryIO) -> Any:
-    """To be read without threads: when a damaged file fails in one, others go on with memory that is no longer there."""
-    # A release's metadata holds every measurement of a study, which can take more than Parquet readers expect.
+    """Open a Parquet file. Read it without threads: if a damaged file fails in one thread, others use freed memory."""
+    # The metadata of a release contains every measurement of a study, which can exceed the default limits of pyarrow.
     limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
     return pa.parquet.ParquetFile(file, pre_buffer=False, **limits)
 
 
 @contextmanager
 def _understood(path: Path) -> Iterator[Any]:
-    """pyarrow, for reading: whatever it cannot read is refused."""
+    """Yield pyarrow. Raises PanelFileError if pyarrow cannot read the file."""
     pa = _pyarrow(path)
     try:
         yield pa
@@ -57,12 +57,12 @@ def _understood(path: Path) -> Iterator[Any]:
 
 
 def write_table(path: Path, file: BinaryIO, table: Any) -> None:
-    """Write an Arrow table, its metadata included."""
+    """Write an Arrow table and its metadata."""
     _pyarrow(path).parquet.write_table(table, file)
 
 
 def read_parquet(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
-    """The cells of `file`; messages count its rows as lines, as if below a header in line 1."""
+    """Read a table from a Parquet file. Raises PanelFileError; messages count rows as lines after a header in line 1."""
     with _understood(path) as pa:
         parquet = _opened(pa, file)
         names = parquet.schema_arrow.names
@@ -71,7 +71,7 @@ def read_parquet(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
     if table.num_rows == 0:
         refuse_file(path, "line 2: expected at least one row after the header")
     lines = range(2, table.num_rows + 2)
-    # By position: names may repeat only in files the header check has refused.
+    # Columns are read by position.
     first = _strings(pa, path, table, 0)
     if first.null_count:
         refuse_file(path, f"line {lines[int(np.argmax(np.asarray(first.is_null())))]}, column 1: expected an id")
@@ -88,9 +88,9 @@ def read_parquet(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
 
 
 def _until_repeated(path: Path, parquet: Any) -> Any:
-    """The table; but nothing after the rows where something in the first column comes twice, which is refused anyway.
+    """Read the table up to the batch in which a value of the first column is repeated, which the caller refuses.
 
-    A small file can hold one row a billion times.
+    A small file can contain one row a billion times.
     """
     batches, seen, rows = [], set[str | None](), 0
     with _understood(path) as pa:
@@ -104,13 +104,13 @@ def _until_repeated(path: Path, parquet: Any) -> Any:
 
 
 def _strings(pa: Any, path: Path, table: Any, place: int) -> Any:
-    """A column as strings: of strings or integers, plain or as a dictionary, or of nothing but nulls."""
+    """Return a column as strings. It may hold strings or integers, plain or dictionary-encoded, or only nulls."""
     column = table.column(place)
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if pa.types.is_floating(kind):  # what integers with gaps become on their way through pandas
+    if pa.types.is_floating(kind):  # pandas turns integers with gaps into floats
         column = pa.compute.if_else(pa.compute.is_nan(column), None, column)
         if pa.compute.all(pa.compute.equal(pa.compute.round(column), column)).as_py() is False:
             refuse_file(path, f"column {place + 1}: expected strings or integers, but it holds fractions")

@@ -1,25 +1,55 @@
-"""Panels as files. Parquet carries the release's contract and measurements, so it answers by itself; CSV does not."""
+"""Files of releases and panels. Parquet carries the release's contract and measurements; CSV carries the columns only."""
 
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from streamproc.errors import InvalidInput, PanelFileError
 from streamproc.files.csv import release_csv
 from streamproc.files.parquet import read_table, write_table
-from streamproc.files.study_files import is_parquet, open_for_reading, open_for_writing, read_release, write_release_csv
-from streamproc.files.table import refuse_file
+from streamproc.files.study_files import read_table_file
+from streamproc.files.table import TableLayout, is_parquet, open_for_reading, open_for_writing, refuse_file
 from streamproc.panel import Panel
 from streamproc.panel.frames import panel_from_arrow, panel_to_arrow
 from streamproc.panel.metadata import Metadata
 from streamproc.releases.kind import Contract
 
 
+def read_release(path: str | Path, alphabet: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Read the columns of a release file as alphabet indices of shape (rows, t). Raises PanelFileError.
+
+    A cumulative release has the alphabet `("0", "1")`.
+    """
+    path = Path(path)
+    table = read_table_file(path, TableLayout("synthetic", tuple(alphabet), None, gaps=False))
+    numbers = list(map(str, range(len(table.first))))
+    if table.first != numbers:
+        row = next(row for row, name in enumerate(table.first) if name != numbers[row])
+        refuse_file(path, f"line {table.lines[row]}, column 1: expected the number of the row, {row}")
+    return table.codes.astype(np.uint8)
+
+
+def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+    """Write alphabet indices of shape (rows, t) with the header `synthetic,1,...,t`. The file is replaced atomically."""
+    _check_columns(columns, alphabet)
+    with open_for_writing(Path(path)) as file:
+        for piece in release_csv(columns, alphabet):
+            file.write(piece)
+
+
+def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+    # There may be no rows, because the noise of a histogram may leave no synthetic people.
+    if columns.ndim != 2 or not columns.shape[1] or columns.dtype != np.uint8 or (columns >= len(alphabet)).any():
+        raise InvalidInput(f"a release: expected a (rows, periods) array of uint8 below {len(alphabet)}")
+
+
 def save_panel(panel: Panel, path: str | Path) -> None:
-    """Write a panel as `.parquet`, `.csv` or `.csv.gz`. The file appears whole or not at all."""
+    """Write a panel as `.parquet`, `.csv` or `.csv.gz`. The file is replaced atomically. Raises PanelFileError."""
     path = Path(path)
     if is_parquet(path):
         table = panel_to_arrow(panel)
@@ -27,21 +57,21 @@ def save_panel(panel: Panel, path: str | Path) -> None:
             write_table(path, file, table)
         return
     if not panel.columns:
-        refuse_file(path, f"release {panel.contract.name} has no columns yet, and CSV cannot say so; expected .parquet")
+        refuse_file(path, f"release {panel.contract.name} has no columns yet, which CSV cannot represent; expected .parquet")
     columns = np.stack(panel.columns, axis=1)
     if path.suffix.lower() != ".gz":
         write_release_csv(path, columns, panel.contract.alphabet)
         return
-    # No name and no time in it: the same panel gives the same bytes.
+    # Without a name and a time in the gzip header, the same panel gives the same bytes.
     with open_for_writing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
         for piece in release_csv(columns, panel.contract.alphabet):
             packed.write(piece)
 
 
 def load_panel(path: str | Path, contract: Contract | None = None) -> Panel:
-    """The panel in a file. CSV, and Parquet from elsewhere, need the release's contract.
+    """Read a panel from a file. CSV, and Parquet that another program wrote, need the release's contract.
 
-    A file that was changed since it was written, or that cannot be of this release, is refused with a PanelFileError.
+    Raises PanelFileError if the file was changed after it was written, or cannot belong to this release.
     """
     path = Path(path)
     try:

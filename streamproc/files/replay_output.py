@@ -1,4 +1,4 @@
-"""The files a replay leaves in its folder: `<release>.csv`, `summary.json`, and `errors.csv` if it was repeated."""
+"""The files that a replay writes to its folder: `<release>.csv`, `summary.json`, and `errors.csv` if it was repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamproc.errors import InvalidInput
-from streamproc.files.study_files import open_for_writing, write_release_csv
+from streamproc.files.release_files import write_release_csv
+from streamproc.files.table import open_for_writing
 from streamproc.panel import Panel
 from streamproc.replay.evaluation import HEADER
 from streamproc.replay.summary import Summary
@@ -25,12 +26,12 @@ _PRIVATE = 0o600
 
 
 def results_folder(folder: Path, releases: Collection[str], inputs: Collection[Path]) -> None:
-    """Make sure, before any work is done, that the files can be written and that none would replace an input."""
+    """Create the folder if needed. Raises InvalidInput if it cannot be written to or if a result would replace an input."""
     try:
         for path in [folder / name for name in (SUMMARY, ERRORS, *map(_release_file, releases))]:
             if path.exists() and any(path.samefile(read) for read in inputs):
                 raise InvalidInput(
-                    f"{display_path(path)}: is an input, and would be replaced; name another folder to write to"
+                    f"{display_path(path)}: is an input and would be replaced; choose another folder to write to"
                 )
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -43,10 +44,10 @@ def results_folder(folder: Path, releases: Collection[str], inputs: Collection[P
 
 
 def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *, repeated: bool) -> list[Path]:
-    """Write every release, then the summary; each appears whole or not at all. Where they are, in that order."""
+    """Write every release, then the summary, and return their paths in that order. Each file is replaced atomically."""
     paths = []
     if not repeated:
-        (folder / ERRORS).unlink(missing_ok=True)  # of an earlier run: it would be taken for this one's
+        (folder / ERRORS).unlink(missing_ok=True)  # It belongs to an earlier run.
     for name, panel in panels.items():
         paths.append(folder / _release_file(name))
         write_release_csv(paths[-1], np.stack(panel.columns, axis=1), panel.contract.alphabet)
@@ -56,21 +57,21 @@ def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Plain values as a JSON file."""
+    """Write plain values to a JSON file. The file is replaced atomically."""
     with open_for_writing(path) as file:
         file.write(json_text(values).encode())
 
 
 @contextmanager
 def writing_errors(folder: Path) -> Iterator[BinaryIO]:
-    """A file for the rows of `errors.csv`, its header written. It holds the truth, so only its owner may read it."""
+    """Open `errors.csv` and write its header. The file contains exact answers, so only its owner may read it."""
     with open_for_writing(folder / ERRORS, _PRIVATE) as file:
         file.write(HEADER.encode())
         yield file
 
 
 def json_text(values: Mapping[str, Any]) -> str:
-    """JSON as it is written and shown."""
+    """Return values as indented JSON, as in files and on the terminal."""
     return json.dumps(values, indent=1, allow_nan=False) + "\n"
 
 

@@ -18,9 +18,9 @@ def connect(
     timeout: float = 30.0,
     on_slow: Callable[[], None] | None = None,
 ) -> Log:
-    """A connection, to be entered, to `embedded:FOLDER` or `kafka://host:port,host:port`.
+    """Return a connection to `embedded:FOLDER` or `kafka://host:port,host:port`. Entering it connects.
 
-    A relative FOLDER is relative to `folder` (default: the working folder). `environ` (default: the process's) holds
+    A relative FOLDER is relative to `folder` (default: the working directory). `environ` (default: the process's) holds
     Kafka's security settings. No call takes longer than about `timeout` seconds. `on_slow` is called once if connecting to
     Kafka takes more than 2 seconds. Raises InvalidInput.
     """

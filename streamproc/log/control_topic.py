@@ -1,4 +1,4 @@
-"""The control topic: the study's secret key and its cuts, followed or appended to."""
+"""Reading and appending to the control topic, which has the study's secret key and its cuts."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from streamproc.study import Study
 
 
 class ControlFollower:
-    """Reads the control topic from its start; what is no control record, and cuts that do not count, are ignored."""
+    """Reads the control topic from its start. Ignores malformed records and cuts that are not accepted."""
 
     def __init__(self, study: Study, reader: Reader) -> None:
         self._reader = reader
         self.key: bytes | None = None
-        """The first key appended; None before that."""
+        """The first key on the topic, or None if none was read yet."""
         self.sequence = CutSequence(study.broker.partitions, study.horizon)
 
     @classmethod
     async def open(cls, log: Log, study: Study) -> ControlFollower:
-        """A follower that has read nothing yet."""
+        """Return a follower that has read nothing yet. Raises Refused if the first records were deleted."""
         topic = Topics(study.name).control
         if await log.start_offset(topic, 0) > 0:
-            raise Refused(f"topic {topic}: its first records are gone; it must be kept for ever")
+            raise Refused(f"topic {topic}: its first records are gone; it must be kept forever")
         return cls(study, await log.reader(topic, 0, Offset(0)))
 
     @property
     def position(self) -> Offset:
-        """Where it has read up to."""
+        """Next offset to read."""
         return self._reader.position
 
     async def poll(self, *, timeout: float) -> list[Cut]:
-        """The cuts that count among what has come, waiting up to `timeout` seconds for something."""
+        """Wait up to `timeout` seconds for records, and return the accepted cuts among them."""
         new = []
         for record in await self._reader.read(timeout=timeout):
             try:
@@ -49,7 +49,7 @@ class ControlFollower:
         return new
 
     async def catch_up(self, end: Offset) -> list[Cut]:
-        """Read on until everything below `end` is read."""
+        """Read everything below `end` and return the accepted cuts."""
         new = []
         while self._reader.position < end:
             new += await self.poll(timeout=0.5)
@@ -61,14 +61,17 @@ class ControlFollower:
 
 
 async def append_key(log: Log, study: Study) -> None:
-    """Give the study its secret key, if its control topic is empty. Of two appended at once the first counts."""
+    """Append a secret key if the control topic is empty. If two processes do so at the same time, the first key counts."""
     topic = Topics(study.name).control
     if await log.high_watermark(topic, 0) == 0:
         await log.append(topic, 0, Key(secrets.token_bytes(KEY_BYTES)).encode())
 
 
 async def require_reports_in_period_1(log: Log, study: Study, period: Period) -> None:
-    """Without a roster, who reports in period 1 is in the study: closed without a report, it could never go on."""
+    """Raise Refused before period 1 is closed without any report, unless the study has a roster.
+
+    Without a roster the members are the people who report in period 1, so the study could never continue.
+    """
     if period > 1 or study.population.roster is not None:
         return
     reports = Topics(study.name).reports
@@ -79,16 +82,16 @@ async def require_reports_in_period_1(log: Log, study: Study, period: Period) ->
 
 
 async def append_cut(log: Log, study: Study, period: Period) -> None:
-    """Close `period` here and now: everything acknowledged before this call lies below the cut."""
+    """Append a cut that closes `period` now. All reports that were acknowledged before this call are below the cut."""
     topics = Topics(study.name)
     ends = [await log.high_watermark(topics.reports, partition) for partition in range(study.broker.partitions)]
     await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())
 
 
 def require_cut_accepted(control: ControlFollower, period: Period) -> None:
-    """After a cut was appended and read again: whether the period is closed by it, or by somebody else's before it."""
+    """Raise Refused if `period` is still open after its cut was appended and read again."""
     if control.sequence.period < period:
         raise Refused(
-            f"period {period}: its cut does not count, because the reports topic ends before the period before did; it must "
-            "be kept for ever, and never be created anew"
+            f"period {period}: its cut does not count, because the reports topic ends before the end of the last period; "
+            "the topic must be kept forever and never be recreated"
         )

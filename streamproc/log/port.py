@@ -1,15 +1,15 @@
 """The `Log` port: partitioned, append-only topics with transactions, on Kafka, on one machine, and simulated.
 
-What every implementation promises, and the conformance suite checks:
+Every implementation guarantees the following, and the conformance suite checks it:
 
-- Offsets of a partition grow; a record once readable never changes or moves.
-- `append` returns when the record is durable, and appends it once even if the acknowledgement had to be retried.
-- A committed reader sees nothing of an open or aborted transaction; its position still passes over them.
-- `high_watermark` is the high watermark: the offset after the last durable record, of open transactions too.
-- `fence` makes every older transactor of the same id unable to commit, and ends its open transaction.
-- Nothing creates a topic but `create_topic`. A topic deleted and created anew is another one: no reader goes over to it.
+- Offsets of a partition increase. A record that was readable once never changes or moves.
+- `append` returns when the record is durable, and appends it once even if the request had to be retried.
+- A reader returns no record of an open or aborted transaction. Its position passes over aborted ones.
+- `high_watermark` is the offset after the last durable record, including records of open transactions.
+- After `fence` no older producer of the same transactional id can commit, and its open transaction is aborted.
+- Only `create_topic` creates topics. A topic that is deleted and recreated has another id, and no reader continues in it.
 - A record has at most `MAX_RECORD_BYTES` in key and value together.
-- A record of a transaction has the timestamp that `send` was given, and never the time at which it was sent.
+- A record of a transaction has the timestamp that was passed to `send`, never the time at which it was sent.
 
 Errors are those of `streamproc.errors.LogError`.
 """
@@ -27,14 +27,14 @@ Offset = NewType("Offset", int)
 """A position in one partition of one topic."""
 
 MAX_RECORD_BYTES = 1_000_000
-"""Just under what a Kafka broker takes unless told otherwise (`message.max.bytes`), its own framing included."""
+"""Maximum size of a record. It is below the default `message.max.bytes` of Kafka, which includes framing."""
 
 NO_TIME = 0
-"""The timestamp of a record that says nothing about time: 1970-01-01. A negative one would stop some Kafka clients."""
+"""Timestamp of a record without time information: 1970-01-01. Some Kafka clients fail on negative timestamps."""
 
 
 class Record(Protocol):
-    """One record as read; implementations may hand out their client's own objects."""
+    """A record as read. Implementations may return the objects of their client library."""
 
     @property
     def offset(self) -> int: ...
@@ -44,50 +44,50 @@ class Record(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970: what the sender chose within a transaction, else about when the record was appended."""
+        """Milliseconds since 1970: the value passed to `send` within a transaction, else about the time of the append."""
         ...
 
 
 @dataclass(frozen=True)
 class TopicSettings:
-    """How a topic must be set up; compared as a whole, so that a difference can be shown."""
+    """Settings of a topic."""
 
     partitions: int
     retention_ms: int = -1
-    """-1 keeps records for ever."""
+    """Retention time in milliseconds; -1 keeps records forever."""
     replication: int = 1
     min_insync_replicas: int = 1
     cleanup_policy: str = "delete"
     retention_bytes: int = -1
     unclean_leader_election: bool = False
     compression: str = "uncompressed"
-    """Whatever a client sends, the log keeps and hands out plain records."""
+    """With `uncompressed`, brokers decompress the batches that clients send."""
     max_batch_bytes: int = 1_048_588
-    """Of records that are sent together, unpacked: what Kafka takes unless told otherwise."""
+    """Maximum size of a decompressed batch. This is the default of Kafka."""
     timestamp_type: str = "CreateTime"
     """Records keep the timestamps of their senders. `LogAppendTime` would show when the broker received them."""
     timestamp_before_max_ms: int = 2**63 - 1
-    """How far in the past a timestamp may lie: without limit, because public records may be stamped with 1970."""
+    """Maximum age of a timestamp. There is no limit, because public records may have timestamps of 1970."""
 
 
 class Reader(Protocol):
-    """Reads one partition from an offset on."""
+    """Reads the committed records of one partition from an offset on."""
 
     @property
     def position(self) -> Offset:
-        """The next offset to be read, as of the last `read`. A `read` passes over transaction markers and aborted records,
-        also when it finds nothing."""
+        """Next offset to read. `read` passes over transaction markers and aborted records, even if it returns nothing."""
         ...
 
     @property
     def topic_id(self) -> bytes:
-        """Which topic of that name it reads: one that is created anew has another."""
+        """Id of the topic that was opened. A recreated topic of the same name has another id."""
         ...
 
     async def read(self, *, max_records: int = 10_000, timeout: float = 0.5) -> Sequence[Record]:
-        """The next records in order; empty if none came within `timeout` seconds.
+        """Return the next records in order, or none if none arrived within `timeout` seconds.
 
-        Raises NoSuchTopic or OffsetLost, for ever after, when the topic is gone or created anew; NotAllowed; LogUnavailable.
+        Raises NoSuchTopic or OffsetLost if the topic was deleted or recreated, and then for each later call. Also raises
+        NotAllowed and LogUnavailable.
         """
         ...
 
@@ -95,14 +95,14 @@ class Reader(Protocol):
 
 
 class TransactionalProducer(Protocol):
-    """Appends to several topics atomically, and makes sure nobody older can.
+    """Appends to several topics atomically, and excludes older producers of the same transactional id.
 
-    Fence once, before anything else. After a call that failed there is only `close`: whatever else is asked raises
-    OutcomeUnknown (Fenced, if it was that), because a transaction that lacks a record must not be committed.
+    Call `fence` once, before anything else. After a call that failed, only `close` is allowed. Every other call raises
+    OutcomeUnknown (or Fenced, if that was the failure), because a transaction that lacks a record must not be committed.
     """
 
     async def fence(self) -> None:
-        """Take over the id. Afterwards an older transactor's `commit` raises Fenced and its open transaction is aborted."""
+        """Take over the id. An older producer's open transaction is aborted, and its `commit` raises Fenced from now on."""
         ...
 
     async def begin(self) -> None: ...
@@ -110,38 +110,34 @@ class TransactionalProducer(Protocol):
     async def send(
         self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
     ) -> Offset:
-        """Append within the open transaction; returns when this record is acknowledged.
+        """Append a record to the open transaction and return its offset when it is acknowledged.
 
-        `timestamp`: what readers see as the record's time, in milliseconds since 1970. It never defaults to the clock,
-        because the time at which something was computed may depend on private data.
+        `timestamp` is the record's timestamp in milliseconds since 1970. It never defaults to the current time, because the
+        time at which something was computed may depend on private data.
         """
         ...
 
     async def commit(self) -> None:
-        """Returns when it is decided, and as a rule when committed readers can see it: they may have to wait for an older
+        """Commit the transaction. Usually readers see it when this returns, but they may have to wait for an older
         transaction of another id in the same partition."""
-        ...
-
-    async def abort(self) -> None:
-        """Likewise: readers can pass over it."""
         ...
 
     async def close(self) -> None: ...
 
 
 class GroupMembership(Protocol):
-    """Which partitions this process should gather; changes as other members come and go."""
+    """The partitions that this process should gather. They change when other members join or leave the group."""
 
     @property
     def joined(self) -> bool:
-        """Whether the group has given this member its first assignment, which may be empty."""
+        """Whether this member has received its first assignment, which may be empty."""
         ...
 
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
-        """The current assignment; waits up to `timeout` seconds for a change, then answers with what it is.
+        """Wait up to `timeout` seconds for a change of the assignment, then return the current assignment.
 
-        Ask at least every few seconds: who does not is taken for dead. Asking again also says that work on the partitions
-        which were missing from the last answer has stopped.
+        Call this at least every few seconds, or the group removes this member. A call also confirms that work on the
+        partitions that were missing from the last result has stopped.
         """
         ...
 
@@ -149,7 +145,7 @@ class GroupMembership(Protocol):
 
 
 class Log(Protocol):
-    """A connection to a log. Entering it connects."""
+    """A connection to a log. Use it as an async context manager: entering it connects."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
@@ -157,61 +153,63 @@ class Log(Protocol):
     ) -> None: ...
 
     async def brokers(self) -> int:
-        """How many brokers there are; 1 for a log on one machine."""
+        """Return the number of brokers. It is 1 for a log on one machine."""
         ...
 
     async def topics(self) -> Mapping[str, int]:
-        """Every topic there is, with its number of partitions. Creates nothing."""
+        """Return the number of partitions of each topic. Creates nothing."""
         ...
 
     async def settings_of(self, topic: str) -> TopicSettings:
-        """How a topic is set up. Raises NoSuchTopic."""
+        """Return the settings of a topic. Raises NoSuchTopic."""
         ...
 
     async def create_topic(self, topic: str, settings: TopicSettings) -> None:
-        """Create it; already there is fine and changes nothing."""
+        """Create a topic. An existing topic is left unchanged. Raises NotAllowed, PolicyViolated and InvalidInput."""
         ...
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete it; returns when it is gone, also if it was before."""
+        """Delete a topic and return when it is gone. A missing topic is not an error."""
         ...
 
     async def start_offset(self, topic: str, partition: int) -> Offset:
-        """The oldest offset still in the log."""
+        """Return the oldest offset that is still in the log."""
         ...
 
     async def high_watermark(self, topic: str, partition: int) -> Offset:
-        """The high watermark."""
+        """Return the offset after the last durable record."""
         ...
 
     async def last_stable_offset(self, topic: str, partition: int) -> Offset:
-        """Where the oldest open transaction begins, or the high watermark if there is none."""
+        """Return the first offset of the oldest open transaction, or the high watermark if no transaction is open."""
         ...
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
-        """Append one record durably; raises OutcomeUnknown if it cannot be told whether it was.
+        """Append one record durably and return its offset.
 
-        Also NoSuchTopic, NotAllowed, RecordTooLarge, and LogUnavailable if nothing was sent.
+        Raises OutcomeUnknown if it is unknown whether the record was appended, LogUnavailable if it was not sent, and
+        NoSuchTopic, NotAllowed and RecordTooLarge.
         """
         ...
 
     async def append_many(
         self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]
     ) -> Sequence[Offset]:
-        """Append `(key, value)` records in order, as fast as the log can."""
+        """Append `(key, value)` records in order and return their offsets. Raises the same errors as `append`."""
         ...
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> Reader:
-        """A reader from `offset` on, which must be in the log or its end (OffsetLost).
+    async def reader(self, topic: str, partition: int, offset: Offset) -> Reader:
+        """Return a reader of committed records from `offset` on.
 
-        `committed=False` also sees open and aborted transactions.
+        Raises OffsetLost unless the offset is in the log or its end.
         """
         ...
 
     async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> TransactionalProducer:
-        """A transactor that has not fenced anybody yet; a transaction open for longer than `timeout` seconds is aborted.
+        """Return a transactional producer that has not called `fence` yet.
 
-        On Kafka it is, unless given, what STREAMPROC_KAFKA_TRANSACTION_TIMEOUT says.
+        A transaction that is open for longer than `timeout` seconds is aborted. On Kafka the default is the value of
+        STREAMPROC_KAFKA_TRANSACTION_TIMEOUT.
         """
         ...
 
@@ -221,14 +219,14 @@ class Log(Protocol):
 
 
 def check_size(topic: str, key: bytes | None, value: bytes) -> None:
-    """Refuse a record that is too large, before anything is done."""
+    """Raise RecordTooLarge if key and value together have more than MAX_RECORD_BYTES."""
     size = len(value) + len(key or b"")
     if size > MAX_RECORD_BYTES:
         raise RecordTooLarge(topic, size, MAX_RECORD_BYTES)
 
 
 async def read_to_end(log: Log, topic: str, partition: int = 0) -> AsyncGenerator[Record, None]:
-    """All committed records of a partition, from its start to where it ends now; none if there is no such topic."""
+    """Yield all committed records of a partition, up to its present end. Yields none if the topic does not exist."""
     if topic not in await log.topics():
         return
     end = await log.last_stable_offset(topic, partition)

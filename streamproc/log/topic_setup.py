@@ -1,4 +1,4 @@
-"""The topics of a study: created with the right settings, or checked and refused with the difference."""
+"""Creates the topics of a study, or checks the settings of existing ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from streamproc.study import Study
 
 
 def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
-    """How each topic of the study must be set up: three copies of which two are in step, but for a single broker.
+    """Return the settings of each topic of the study: one replica on a single broker, else three with two in sync.
 
-    Two brokers are most likely three of which one is down: then topics must not be created with one copy.
+    Two brokers are most likely a cluster of three of which one is down, so they do not get topics with one replica.
     """
     replication, in_sync = (1, 1) if brokers == 1 else (3, 2)
     return {
@@ -29,20 +29,20 @@ def wanted_settings(study: Study, brokers: int) -> dict[str, TopicSettings]:
 
 
 def study_access(study: Study) -> tuple[Access, ...]:
-    """Every topic of the study, and who must do what with it."""
+    """Return every topic of the study and the access that each role needs."""
     releases = [release.name for release in study.releases]
     return Topics(study.name).access(releases, scheduled=study.schedule is not None)
 
 
-_INIT_HELPS = "`streamproc init`, run by the steward, creates it and shows who needs to be allowed what"
+_INIT_HELPS = "`streamproc init`, run by the steward, creates it and shows which permissions each role needs"
 
 
 async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> list[str]:
-    """Create what is missing, check what is there, and give the study its key; answers with the topics created.
+    """Create missing topics, check existing ones, append the study's key, and return the names of the created topics.
 
-    A `role` must see each topic that it uses, and that it is set up right; the steward uses them all. Anything else that is
-    denied here is not its business: most roles see only some of the topics, and create none. PolicyViolated is raised to any
-    role: then the topic is not there, although the user may create topics.
+    Raises NotAllowed if `role` may not see a topic that it uses; the steward uses all topics. Other denials are ignored,
+    because most roles see only some of the topics and create none. Raises PolicyViolated for every role, because then the
+    topic does not exist although the user may create topics. Raises Refused if a topic has other settings.
     """
     access = {each.topic: each for each in study_access(study)}
     there = await log.topics()
@@ -69,15 +69,16 @@ async def set_up_topics(log: Log, study: Study, role: Role | None = None) -> lis
 
 def _not_created(topic: str, role: Role, denied: NotAllowed) -> str:
     if role is Role.STEWARD:  # The steward runs `init`, so the message does not advise to run it.
-        return f"{denied}; `streamproc init --print` shows what the steward must be allowed"
+        return f"{denied}; `streamproc init --print` shows the permissions that the steward needs"
     return f"topic {topic}: this user may not create it, and it does not exist or this user may not see it; {_INIT_HELPS}"
 
 
 async def check_topics(log: Log, study: Study, role: Role) -> None:
     """Check every topic that the role can see, and create none.
 
-    Raises NotSetUp if topics that the role uses do not exist or `init` has not finished, NotAllowed if the role may not see
-    one of them, and Refused if a topic has other settings than the study needs. The role must be one that reads control.
+    Raises TopicsNotSetUp if topics that the role uses do not exist or `init` has not finished, NotAllowed if the role may
+    not see one of them, and Refused if a topic has other settings than the study needs. The role must be one that reads the
+    control topic.
     """
     access = {each.topic: each for each in study_access(study)}
     there = await log.topics()
@@ -88,7 +89,7 @@ async def check_topics(log: Log, study: Study, role: Role) -> None:
             if topic not in there:
                 if not used:
                     continue
-                # Kafka leaves a topic that we may not see out of the list; asked for it by name, it says why.
+                # Kafka does not list a topic that this user may not see. A request for it by name returns the reason.
                 await log.start_offset(topic, 0)
             await check_topic(log, topic, settings)
         except NoSuchTopic:
@@ -110,7 +111,7 @@ async def check_topics(log: Log, study: Study, role: Role) -> None:
 
 
 async def check_topic(log: Log, topic: str, wanted: TopicSettings) -> None:
-    """Refuse a topic with other settings than the study needs, and say which."""
+    """Raise Refused, with the differences, if a topic has other settings than the study needs."""
     found = await log.settings_of(topic)
     different = [
         f"{field.name} {getattr(found, field.name)} instead of {getattr(wanted, field.name)}"
@@ -118,11 +119,11 @@ async def check_topic(log: Log, topic: str, wanted: TopicSettings) -> None:
         if not _good_enough(field.name, getattr(found, field.name), getattr(wanted, field.name))
     ]
     if different:
-        raise Refused(f"topic {topic}: has {', '.join(different)}; mend the topic or use another study name")
+        raise Refused(f"topic {topic}: has {', '.join(different)}; fix the topic or use another study name")
 
 
 def _good_enough(name: str, found: object, wanted: object) -> bool:
-    """More copies than needed are welcome; everything else must be equal."""
+    """Return whether a setting is sufficient: more replicas than needed are allowed, other settings must be equal."""
     if name in ("replication", "min_insync_replicas"):
         assert isinstance(found, int) and isinstance(wanted, int)
         return found >= wanted

@@ -1,4 +1,4 @@
-"""The legal order of a transactor's calls, in one place for every log."""
+"""The order in which the methods of a transactional producer may be called, for every implementation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamproc.errors import Fenced, OutcomeUnknown
 
 
 class TransactionState(Enum):
-    """Where a transactor stands."""
+    """State of a transactional producer."""
 
     NEW = "new"
     READY = "fenced"
@@ -22,12 +22,11 @@ _TRANSITIONS = {
     "begin": (TransactionState.READY, TransactionState.OPEN),
     "send": (TransactionState.OPEN, TransactionState.OPEN),
     "commit": (TransactionState.OPEN, TransactionState.READY),
-    "abort": (TransactionState.OPEN, TransactionState.READY),
 }
 
 
 class TransactionStateMachine:
-    """A call out of order is a mistake of ours (RuntimeError); after one that failed, every other is refused."""
+    """Raises RuntimeError for a call out of order, and refuses every call after one that failed."""
 
     def __init__(self) -> None:
         self.state = TransactionState.NEW
@@ -35,14 +34,17 @@ class TransactionStateMachine:
 
     @contextmanager
     def transition(self, call: str) -> Iterator[None]:
-        """Around the call's work: on success the transactor moves on, on any exception it is spent."""
+        """Wrap the work of a call. Success changes the state; after an exception the producer cannot be used again.
+
+        Raises Fenced or OutcomeUnknown if an earlier call failed.
+        """
         if isinstance(self._failure, Fenced):
             raise Fenced(str(self._failure))
         if self._failure is not None:
-            raise OutcomeUnknown("an earlier call of this transactor failed; begin again with a new one")
+            raise OutcomeUnknown("an earlier call of this transactional producer failed; use a new one")
         before, after = _TRANSITIONS[call]
         if self.state is not before:
-            raise RuntimeError(f"{call} of a transactor that is {self.state.value}, expected one that is {before.value}")
+            raise RuntimeError(f"{call}: the transactional producer is {self.state.value}, expected {before.value}")
         try:
             yield
         except BaseException as error:

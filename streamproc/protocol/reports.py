@@ -17,7 +17,7 @@ from msgpack import unpackb
 from streamproc.errors import Malformed
 from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.codec import VERSION, Fields, pack, unpack_any
-from streamproc.protocol.partitioner import home_partition, home_partitions
+from streamproc.protocol.partitioner import home_partition
 
 __all__ = [
     "MAX_BATCH",
@@ -26,11 +26,9 @@ __all__ = [
     "Report",
     "ReportBatch",
     "decode_any",
-    "decode_report",
     "encode_batches",
     "encode_report",
     "home_partition",
-    "home_partitions",
 ]
 
 Report: TypeAlias = tuple[str, int, str]
@@ -100,14 +98,6 @@ def encode_batches(ids: Sequence[str], periods: npt.NDArray[np.uint16], symbols:
         stop = min(max(filled, start + 1), start + MAX_BATCH)
         yield ReportBatch(ids[start:stop], periods[start:stop], symbols[start:stop]).encode()
         start = stop
-
-
-def decode_report(value: bytes | None) -> Report:
-    """A single report."""
-    decoded = decode_any(value)
-    if isinstance(decoded, ReportBatch):
-        raise Malformed("type: expected none")
-    return decoded
 
 
 def decode_any(value: bytes | None) -> Report | ReportBatch:

@@ -1,4 +1,4 @@
-"""The `Clock` port: what time it is, and waiting."""
+"""The `Clock` port: wall-clock time and sleeping."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time in UTC, and a way to let time pass."""
+    """Wall-clock time in UTC, and sleeping."""
 
     def now(self) -> datetime:
-        """The time, aware, in UTC. It may jump in either direction."""
+        """Return the time as an aware datetime in UTC. It may jump in either direction."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after at least that long."""
+        """Return after at least `seconds`."""
         ...
 
 
@@ -23,9 +23,9 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """The machine's idea of the time."""
+        """Return the time of the machine's clock."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Leave the loop to others meanwhile."""
+        """Sleep without blocking the event loop."""
         await asyncio.sleep(seconds)

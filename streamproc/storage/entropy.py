@@ -1,4 +1,4 @@
-"""Entropy: exact noise from the operating system, or repeatable stand-ins that are marked insecure."""
+"""Sources of noise: exact noise seeded by the operating system, and repeatable noise from a seed, marked as insecure."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.ledger import SALT_BYTES
 from streamproc.storage.noise_client import NoiseProcess
-from streamproc.storage.noise_server import gaussian_measurement
 
 MAX_MAGNITUDE = 2**61
-"""OpenDP's integers saturate at 2^63 without a word, so neither counts nor noise may come near it."""
+"""Limit of counts plus noise. OpenDP's integers saturate at 2^63 without an error."""
 
 
 class SystemEntropy:
     """Exact noise that protects people: OpenDP's discrete Gaussian on the integers, seeded by the operating system.
 
-    Each draw has a process of its own, which seeds its generator at its first number: a copy of this process, also one that
-    keeps its process id, draws other noise.
+    Each draw uses a process of its own, which seeds its generator when it draws its first number. So a copy of this process
+    draws other noise, even if it has the same process id.
     """
 
     insecure = False
 
     def draw(self, release: str, period: Period) -> NoiseSource:
-        """Fresh randomness, whatever the release and period, from a process that ends with the draw."""
+        """Return fresh randomness, independent of the release and period, from a process that ends with the draw."""
         return _SystemDraw()
 
     def salt(self, period: Period) -> bytes:
-        """From the operating system."""
+        """Return random bytes from the operating system."""
         return secrets.token_bytes(SALT_BYTES)
 
 
 @contextmanager
 def shared_process_entropy() -> Iterator[Entropy]:
-    """`SystemEntropy` whose draws share one new process: for one run of many over the same data, all of which is there."""
+    """Yield a `SystemEntropy` whose draws share one new process, which is faster when a study is replayed many times."""
     process = NoiseProcess()
     try:
         yield _SharedProcess(process)
@@ -70,12 +69,12 @@ class _SystemDraw:
         return self._process.gaussian(exact, sigma)
 
     def rng(self) -> np.random.Generator:
-        # `SeedSequence` reads the operating system's entropy when it is made.
+        # The constructor of `SeedSequence` reads entropy from the operating system.
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence()))
 
 
 class SeededEntropy:
-    """The same distributions from a seed, each (release, period) with a stream of its own: for tests and demonstrations."""
+    """The same distributions from a seed, with a stream for each (release, period). For tests and demonstrations only."""
 
     insecure = True
 
@@ -83,11 +82,11 @@ class SeededEntropy:
         self._seed = seed
 
     def draw(self, release: str, period: Period) -> NoiseSource:
-        """The randomness of this release and period under this seed, the same every time."""
+        """Return the randomness of this release and period. It is the same for each call."""
         return _SeededDraw(_derived(self._seed, release, period))
 
     def salt(self, period: Period) -> bytes:
-        """That of this period under this seed, the same every time."""
+        """Return the salt of this period. It is the same for each call."""
         return hashlib.sha256(f"streamproc\0{self._seed}\0salt\0{period}".encode()).digest()
 
 
@@ -116,15 +115,10 @@ def _check_magnitude(exact: IntArray, sigma: float) -> None:
         raise ValueError("counts or noise too large for exact 64-bit integers")
 
 
-def gaussian_cost(sigma: float, sensitivity: float) -> float:
-    """OpenDP's own word on what noise of this sigma costs in zCDP at this L2 sensitivity: a check on our accounting."""
-    return float(gaussian_measurement(sigma).map(sensitivity))  # type: ignore[no-untyped-call]
-
-
 def discrete_gaussian(sigma: float, size: int, rng: np.random.Generator) -> IntArray:
-    """Discrete Gaussian integers by rejection from a discrete Laplace (Canonne, Kamath, Steinke 2020, Algorithm 3).
+    """Draw discrete Gaussian integers by rejection from a discrete Laplace (Canonne, Kamath, Steinke 2020, Algorithm 3).
 
-    With a NumPy generator and floating-point acceptance: right in distribution, but not for protecting anybody.
+    This uses a NumPy generator and floating-point arithmetic, so it has the right distribution but protects nobody.
     """
     scale = int(sigma) + 1
     drawn = np.empty(0, dtype=np.int64)

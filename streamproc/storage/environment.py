@@ -34,7 +34,7 @@ KNOWN = (
 """Every variable, in the order in which docs/operations.md lists them."""
 
 _HOST = "_SERVICE_HOST"
-"""The end of the name of one of the variables that Kubernetes sets, in every container of a namespace, for each service."""
+"""Suffix of a variable that Kubernetes sets for each service, in every container of a namespace."""
 
 
 def check_environment(names: Collection[str]) -> None:

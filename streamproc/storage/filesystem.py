@@ -1,4 +1,4 @@
-"""The steps of a file system that state files are made of, so that a simulation can fail at each of them."""
+"""Durable files: file system operations as a port, so that a simulation can fail at each of them; locks; atomic writes."""
 
 from __future__ import annotations
 
@@ -14,106 +14,106 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 LOST_AND_FOUND = "lost+found"
-"""What a file system may keep for itself at the top of a volume."""
+"""Folder that some file systems create at the top of a volume."""
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """Whose a file or folder is, and who may use it."""
+    """Owner and permissions of a file or folder."""
 
     owner: int
-    """A user id."""
+    """User id."""
     mode: int
     """Permission bits only."""
     is_folder: bool
 
 
 class HeldLock(Protocol):
-    """A lock that ends with the process, if it is not released before."""
+    """A lock that is released by `release` or at the end of the process."""
 
     def release(self) -> None:
-        """Let others take it."""
+        """Release the lock."""
         ...
 
 
 class FileSystem(Protocol):
-    """What one process may do with files. Every step may fail with an OSError.
+    """File system operations of one process. Each of them may raise OSError.
 
     Nothing survives a power cut before it is synced: a file's content by `sync_file`, its name by `sync_folder`.
     """
 
     @property
     def user(self) -> int:
-        """The id of the user that this process runs as."""
+        """Effective user id of this process."""
         ...
 
     def create_temporary(self, path: Path, mode: int) -> tuple[Path, BinaryIO]:
-        """A new file beside `path` with a hidden name of its own, `.<name>.<8 hex digits>.tmp`; nobody sweeps it while open.
+        """Create a file in the folder of `path`, named `.<name>.<8 hex digits>.tmp`. `sweep` skips it while it is open.
 
-        Nobody whom `mode` (less the umask) keeps out can open it at any moment.
+        It has the permissions `mode` (less the umask) from the beginning.
         """
         ...
 
     def sync_file(self, file: BinaryIO) -> None:
-        """When this returns, what was written to the file survives a power cut."""
+        """Make what was written to the file survive a power cut."""
         ...
 
     def rename(self, old: Path, new: Path) -> None:
-        """Another name in the same folder, in place of the file that has it."""
+        """Rename a file within its folder, and replace the file that has the new name."""
         ...
 
     def sync_folder(self, folder: Path) -> None:
-        """When this returns, the names in it survive a power cut."""
+        """Make the names in a folder survive a power cut."""
         ...
 
     def may_change(self, folder: Path) -> bool:
-        """Whether this process may make, rename or remove anything in it."""
+        """Return whether this process may create, rename or remove files in a folder."""
         ...
 
     def make_folder(self, folder: Path, mode: int) -> None:
-        """Create it in a folder that is there; one that exists already is left as it is."""
+        """Create a folder whose parent exists. An existing folder is left unchanged."""
         ...
 
     def read(self, path: Path) -> bytes:
-        """The whole file."""
+        """Return the content of a file."""
         ...
 
     def names(self, folder: Path) -> list[str]:
-        """What is in it, sorted."""
+        """Return the names in a folder, sorted."""
         ...
 
     def status(self, path: Path) -> FileStatus:
-        """Of a file or folder."""
+        """Return the status of a file or folder."""
         ...
 
     def set_mode(self, path: Path, mode: int) -> None:
-        """Change who may use it."""
+        """Set the permission bits of a file or folder."""
         ...
 
     def remove(self, path: Path) -> None:
-        """A file; one that is not there is removed already."""
+        """Remove a file. A missing file is not an error."""
         ...
 
     def remove_folder(self, folder: Path) -> None:
-        """An empty folder."""
+        """Remove an empty folder."""
         ...
 
     def sweep(self, temporary: Path) -> None:
-        """Remove a temporary file, if it can be and no process that lives is still writing it."""
+        """Remove a temporary file unless a running process is still writing it. Errors are ignored."""
         ...
 
     def lock(self, path: Path, *, shared: bool = False) -> HeldLock | None:
-        """The lock on this file, which is created if need be; None if anybody, this process included, holds it.
+        """Lock a file, which is created if needed. Returns None if any process, this one included, holds the lock.
 
-        A shared one is only kept from its taker by one that is not.
+        Several holders can share a shared lock.
         """
         ...
 
 
 def sync_existing_folder(files: FileSystem, folder: Path) -> None:
-    """Sync a folder in which something was found: whoever made that may have died before it was on the disk.
+    """Sync a folder in which something was found, because the process that created it may have died before its sync.
 
-    Where a folder cannot be synced at all, or not by us, who may not change it either, there is nothing to be done.
+    Errors are ignored if the file system cannot sync folders, or if this process may not change the folder.
     """
     try:
         files.sync_folder(folder)
@@ -123,7 +123,7 @@ def sync_existing_folder(files: FileSystem, folder: Path) -> None:
 
 
 class LocalFileSystem:
-    """The operating system's."""
+    """The file system of the operating system."""
 
     @property
     def user(self) -> int:
@@ -132,7 +132,7 @@ class LocalFileSystem:
     def create_temporary(self, path: Path, mode: int) -> tuple[Path, BinaryIO]:
         while True:
             temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-            file = open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115 (handed out)
+            file = open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115 (returned)
             if _is_ours(file.fileno()):
                 return temporary, file
             file.close()
@@ -190,13 +190,13 @@ class LocalFileSystem:
 
 
 def _is_ours(handle: int) -> bool:
-    """Mark a new temporary file as one whose writer lives; False if it was swept before that."""
+    """Lock a new temporary file, so that it is not swept. Returns False if it was swept before that."""
     try:
         _lock(handle)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # a file system without locks, where nobody sweeps
+        pass  # A file system without locks: no process can sweep.
     return os.fstat(handle).st_nlink > 0
 
 
@@ -205,16 +205,16 @@ def _lock(handle: int) -> None:
 
 
 class FileLock:
-    """A held lock. Two in one process exclude each other, or not, like two in different processes."""
+    """A lock (`flock`) that is held. Two locks in one process behave like locks in two processes."""
 
     def __init__(self, handle: int) -> None:
         self._handle: int | None = handle
 
     @classmethod
     def take(cls, path: Path, *, shared: bool = False) -> FileLock | None:
-        """The lock on this file, which is created if need be; None if it is held already.
+        """Lock a file, which is created if needed. Returns None if the lock is held already.
 
-        A shared one can be held by many at once, though not beside one that is not.
+        Several holders can share a shared lock, but not together with an exclusive one.
         """
         while True:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -231,14 +231,14 @@ class FileLock:
                 return None
 
     def release(self) -> None:
-        """Let go of it; the file stays, because removing it would let two hold a lock of the same name."""
+        """Release the lock. The file stays, because after its removal two processes could hold a lock of the same name."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
 def is_held(path: Path) -> bool:
-    """Whether anybody holds the lock, without disturbing others who ask the same."""
+    """Return whether any process holds an exclusive lock. Processes that call this do not disturb each other."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -250,7 +250,7 @@ def is_held(path: Path) -> bool:
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """Whether it is still the file of this name: one that a purge removed meanwhile keeps nobody out."""
+    """Return whether `path` is still the opened file. A lock on a file that a purge has removed excludes nobody."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(handle))
     except FileNotFoundError:
@@ -270,17 +270,17 @@ _LOCAL = LocalFileSystem()
 
 @contextmanager
 def atomic_write(path: Path, mode: int = 0o666, files: FileSystem = _LOCAL) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of `path` when the block ends well, and is removed when it does not.
+    """Open a temporary file that replaces `path` when the block ends, or is removed if the block raises.
 
-    What is there afterwards survives a power cut: the content is on disk before the name changes. Nobody whom `mode` (less
-    the umask) keeps out can open it at any moment.
+    The content is synced before the rename, so the file survives a power cut. It has the permissions `mode` (less the umask)
+    from the beginning.
     """
     temporary, file = files.create_temporary(path, mode)
     try:
         with file:
             yield file
             files.sync_file(file)
-            # Before it is closed: a closed one may be swept.
+            # The rename comes before the close, because a closed temporary file may be swept.
             files.rename(temporary, path)
     except BaseException:
         files.remove(temporary)
@@ -289,7 +289,7 @@ def atomic_write(path: Path, mode: int = 0o666, files: FileSystem = _LOCAL) -> I
 
 
 def display_path(path: Path) -> str:
-    """A path on one line, cut from the left if it is long."""
+    """Return a path for a message: on one line, and cut on the left if it is longer than 120 characters."""
     text = str(path)
     text = text if text.isprintable() else repr(text)
     return text if len(text) <= 120 else "..." + text[-117:]

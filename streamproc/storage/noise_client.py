@@ -1,4 +1,4 @@
-"""Noise from processes that are started for it: the side of `streamproc.storage.noise_server` that asks."""
+"""Client of `streamproc.storage.noise_server`, which draws noise in processes of its own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from streamproc.privacy.types import IntArray
 from streamproc.storage.noise_server import INTEGER_BYTES, READY, REQUEST, STATUS, receive
 
 START_TIMEOUT_S = 60.0
-"""Seconds in which the program must be ready: it loads OpenDP, which takes a fraction of one."""
+"""Maximum time for the program to start, in seconds. Loading OpenDP takes less than one second."""
 
 DRAW_TIMEOUT_S = 600.0
-"""Seconds in which a draw must be answered. The largest one takes less than a tenth of it, so whether it expires depends on
-the machine and not on the noise."""
+"""Maximum time for a draw, in seconds. The largest draw takes less than a tenth of it, so whether it expires depends on the
+machine and not on the noise."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; from streamproc.storage.noise_server import serve; serve(int(sys.argv[1]))"
@@ -30,7 +30,7 @@ _PROGRAM = (
 
 
 class NoiseProcess:
-    """A process that draws noise, started for this object and ended with it. Its first draw seeds its generator."""
+    """A process that draws noise. It starts and ends with this object. Its first draw seeds its generator."""
 
     def __init__(self) -> None:
         self._connection = _program.connect()
@@ -38,12 +38,12 @@ class NoiseProcess:
         self._close = weakref.finalize(self, self._connection.close)
 
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
-        """`exact` plus independent discrete Gaussian noise on each entry.
+        """Return `exact` plus independent discrete Gaussian noise on each entry.
 
-        Raises NoiseUnavailable; then nobody has seen anything of the draw.
+        Raises NoiseUnavailable, and then nothing of the draw was released.
         """
         try:
-            with suppress(BrokenPipeError, ConnectionResetError):  # why nobody listens may still be there to be read
+            with suppress(BrokenPipeError, ConnectionResetError):  # The reason may still be readable.
                 self._connection.sendall(REQUEST.pack(sigma, exact.size) + exact.astype(np.int64, copy=False).tobytes())
             [status] = STATUS.unpack(receive(self._connection, STATUS.size))
             if status:
@@ -55,8 +55,8 @@ class NoiseProcess:
             ) from None
         except (EOFError, OSError):
             raise NoiseUnavailable(
-                "the process that draws noise ended before it answered, and nothing was released: was it killed, or is "
-                "memory short?"
+                "the process that draws noise ended before it answered, and nothing was released. Check whether it was "
+                "killed or memory is short."
             ) from None
         return np.frombuffer(content, dtype=np.int64).reshape(exact.shape).copy()
 
@@ -66,7 +66,7 @@ class NoiseProcess:
 
 
 class _Program:
-    """The program that starts these processes: one for this whole process, started at the first draw."""
+    """The program that forks these processes. There is one for this whole process, started at the first draw."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class _Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def connect(self) -> socket.socket:
-        """A connection to a new process. The program is started if it is not there, also because it was killed."""
+        """Return a connection to a new process. Starts the program if it is not running, for example after it was killed."""
         ours, theirs = socket.socketpair()
         try:
             with self._lock, theirs:
@@ -92,7 +92,7 @@ class _Program:
         return ours
 
     def _hand_over(self, connection: socket.socket) -> bool:
-        """Whether the program was there to be handed this connection."""
+        """Send the connection to the program. Returns False if the program has ended."""
         assert self._control is not None
         try:
             socket.send_fds(self._control, [READY], [connection.fileno()])
@@ -104,10 +104,10 @@ class _Program:
         self._control, theirs = socket.socketpair()
         with theirs:
             flags = ["-I", "-B"] if sys.dont_write_bytecode else ["-I"]
-            # Isolated from the environment, so the path on which this package was found is handed on.
+            # `-I` ignores the environment, so the import path of this process is passed on.
             command = [sys.executable, *flags, "-c", _PROGRAM, str(theirs.fileno()), *sys.path]
             nothing = subprocess.DEVNULL
-            # In a session of its own, a terminal's Ctrl-C does not reach it; it ends when the control socket is closed.
+            # In a session of its own the program does not receive Ctrl-C. It ends when the control socket is closed.
             self._process = subprocess.Popen(
                 command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[theirs.fileno()], start_new_session=True
             )
@@ -117,8 +117,8 @@ class _Program:
         except (EOFError, OSError):
             self._end()
             raise NoiseUnavailable(
-                "the process that draws noise did not start: see what `python -c 'import opendp.prelude'` prints, and "
-                "whether memory or processes are limited"
+                "the process that draws noise did not start. Check what `python -c 'import opendp.prelude'` prints, and "
+                "whether memory or the number of processes is limited."
             ) from None
         self._control.settimeout(None)
 
@@ -135,7 +135,7 @@ class _Program:
                 process.wait()
 
     def end(self) -> None:
-        """End the program; processes that still draw go on until their connection is closed."""
+        """End the program. Processes that are still drawing continue until their connection is closed."""
         with self._lock:
             self._end()
 

@@ -1,20 +1,20 @@
-"""The program that draws noise: each draw in a new process, whose generator takes its seed from the operating system.
+"""A program that draws noise, each draw in a new process whose generator takes its seed from the operating system.
 
-OpenDP takes its randomness from OpenSSL's generator, which lives in user space: after its seed it asks the system for
-nothing, so two copies of a process (a virtual machine that is resumed twice from one snapshot) draw the same noise.
-OpenSSL notices a `fork` by its new process id, but not such a copy. This program therefore loads OpenDP, never draws, and
-forks a process for each connection that it is given. The generator of that process does not exist before its first draw,
-and then takes its seed from `getrandom`. A snapshot of this program holds no generator that could repeat anything.
+OpenDP takes its randomness from OpenSSL's generator, which runs in user space. After it is seeded it does not use the
+operating system again, so two copies of a process (such as a virtual machine that is resumed twice from one snapshot) draw
+the same noise. OpenSSL detects a `fork` by the new process id, but not such a copy. Therefore this program loads OpenDP,
+never draws, and forks a process for each connection that it receives. The generator of that process is created at its first
+draw and takes its seed from `getrandom`. A snapshot of this program contains no generator whose output could repeat.
 
-`streamproc.storage.noise_client` starts this program and talks to it:
+`streamproc.storage.noise_client` starts this program. The protocol:
 
-- On the control socket (a stream) each message is one byte with one descriptor, that of a connection. The program itself
-  sends one byte when it is ready. It ends when the other side closes the control socket, and ignores signals that ask it
-  to end.
-- On a connection a request is `REQUEST` (sigma, number of integers) and the exact integers; the answer is `STATUS` (0) and
-  as many noisy integers. Integers have 64 bits, in the order of the machine. A status other than 0 is the `errno` of a
-  process that could not be started. A draw that fails closes the connection without an answer: nothing about it is written
-  anywhere.
+- On the control socket (a stream) each message is one byte with one file descriptor, which is a connection. The program
+  sends one byte when it is ready. It ends when the other side closes the control socket, and ignores SIGINT, SIGTERM and
+  SIGHUP.
+- On a connection a request is `REQUEST` (sigma, number of integers) and the exact integers; the response is `STATUS` (0) and
+  as many noisy integers. Integers have 64 bits, in native byte order. A status other than 0 is the `errno` of a
+  process that could not be started. A draw that fails closes the connection without a response, and nothing about it is
+  logged.
 
 Only the standard library and OpenDP are imported here. NumPy stays out, because it starts threads, and a process with
 threads cannot fork safely.
@@ -41,13 +41,13 @@ READY = b"\0"
 INTEGER_BYTES = 8
 
 MEMORY, MEMORY_PER_INTEGER = 1 << 20, 192
-"""Bytes of memory that a draw needs at most: without them it must fail before it has drawn anything."""
+"""Upper bound of the memory of a draw, in bytes: a constant and a part per integer. It is allocated before the draw."""
 
 
 @lru_cache(maxsize=4096)
 def gaussian_measurement(sigma: float) -> Measurement:
-    """OpenDP's discrete Gaussian mechanism on vectors of 64-bit integers; making it draws nothing."""
-    # Not from `opendp.prelude`, which loads twice as much.
+    """Return OpenDP's discrete Gaussian mechanism on vectors of 64-bit integers. This draws nothing."""
+    # `opendp.prelude` would load twice as much.
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
@@ -59,7 +59,7 @@ def gaussian_measurement(sigma: float) -> Measurement:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Exactly `size` bytes; raises EOFError if the other side closes before."""
+    """Receive exactly `size` bytes. Raises EOFError if the other side closes the connection before that."""
     content = bytearray(size)
     view = memoryview(content)
     while view:
@@ -71,11 +71,11 @@ def receive(connection: socket.socket, size: int) -> bytes:
 
 
 def serve(descriptor: int) -> None:
-    """Fork a process for each connection that comes over the control socket, until that is closed."""
+    """Fork a process for each connection that is received on the control socket, until that is closed."""
     for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(end, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then keeps no ended child
-    # OpenDP uses NumPy where it can be imported. With this entry it cannot.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that ended children do not stay as zombies
+    # OpenDP imports NumPy if it can. This entry makes the import fail.
     sys.modules.setdefault("numpy", None)  # type: ignore[arg-type]
     prepare()
     with socket.socket(fileno=descriptor) as control:
@@ -90,10 +90,10 @@ def serve(descriptor: int) -> None:
 
 
 def prepare() -> None:
-    """Load OpenDP, and draw nothing."""
+    """Load OpenDP without drawing."""
     gaussian_measurement(1.0)
     gc.collect()
-    gc.freeze()  # so that a forked process does not write to, and thereby copy, what it shares with this one
+    gc.freeze()  # so that a forked process does not write to, and thereby copy, shared pages
 
 
 def _start(control: socket.socket, connection: socket.socket) -> None:
@@ -102,7 +102,7 @@ def _start(control: socket.socket, connection: socket.socket) -> None:
             control.close()
             _answer_and_end(connection)
     except OSError as error:
-        # No process was started, so nothing was drawn that this number could tell about.
+        # No process was started and nothing was drawn, so the error number reveals nothing about a draw.
         connection.send(STATUS.pack(error.errno or 1))
 
 
@@ -115,13 +115,13 @@ def _answer_and_end(connection: socket.socket) -> NoReturn:
 
 
 def answer(connection: socket.socket) -> None:
-    """Draw what is asked for on this connection, until the other side closes it."""
+    """Serve the requests on this connection until the other side closes it."""
     while True:
         try:
             sigma, count = REQUEST.unpack(receive(connection, REQUEST.size))
         except EOFError:
             return
-        bytes([1]) * (MEMORY + MEMORY_PER_INTEGER * count)  # allocated, written to and freed before anything is drawn
+        bytes([1]) * (MEMORY + MEMORY_PER_INTEGER * count)  # fails before the draw if memory is short
         exact = array("q", receive(connection, INTEGER_BYTES * count))
         noisy = array("q", gaussian_measurement(sigma)(exact.tolist()))
         connection.sendall(STATUS.pack(0) + noisy.tobytes())

@@ -1,4 +1,4 @@
-"""Secrets: read from files, and never shown."""
+"""Secrets, which are read from files and never shown."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from streamproc.storage.filesystem import display_path
 
 
 def read_secret(variable: str, path: Path) -> str:
-    """The text of the file that an environment variable names, without the end of its last line.
+    """Return the text of the file that an environment variable names, without the last line ending.
 
-    Raises InvalidInput, which names the variable and the file. A file that everybody may read is taken, because container
-    engines mount secrets like that, but said.
+    Raises InvalidInput, which names the variable and the file. Logs a warning if every user may read the file. It is still
+    accepted, because container engines mount secrets with that mode.
     """
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
@@ -30,12 +30,12 @@ def read_secret(variable: str, path: Path) -> str:
 
 
 def warn_if_open(variable: str, path: Path) -> None:
-    """Say that a file with a secret is readable by every user of the machine, if it is."""
+    """Log a warning if every user of the machine may read a file with a secret."""
     if path.stat().st_mode & stat.S_IROTH:
-        warn_once(f"{variable}: everybody on this machine can read {display_path(path)}: chmod o-r it")
+        warn_once(f"{variable}: everybody on this machine can read {display_path(path)}; run chmod o-r on it")
 
 
 @functools.cache
 def warn_once(message: str) -> None:
-    """A log line, or one on standard error where nothing is logged; a process that connects often says it once."""
+    """Log a warning once per process. Without logging configuration it goes to standard error."""
     logging.getLogger("streamproc").warning("%s", message)

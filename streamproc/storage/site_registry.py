@@ -1,4 +1,4 @@
-"""The file of the site registry: locked while it is read, checked and appended to, and durable before any noise is drawn."""
+"""The file of the site registry. It is locked while it is read and appended to, and is durable before noise is drawn."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from streamproc.storage.secret_files import warn_if_open
 VARIABLE = "STREAMPROC_REGISTRY"
 
 LOCK_TIMEOUT_S = 60.0
-"""Seconds for which another process may hold the file; hashing a million ids takes about one."""
+"""Maximum time to wait for the lock, in seconds. Hashing a million ids takes about one second."""
 
 _LOCK_RETRY_S = 0.05
-"""Seconds between two tries to lock it."""
+"""Seconds between two attempts to lock the file."""
 
 _MAX_NAMED = 3
-"""Releases that a refusal names; it counts the others."""
+"""Maximum number of releases that a refusal names. The others are counted."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What came of registering a release."""
+    """Result of registering a release."""
 
     entry: Entry
     earlier: tuple[Entry, ...]
-    """The releases in the registry that share people with it."""
+    """Releases in the registry that share people with this one."""
     unknown: int
-    """How many streams of other studies are in it whose people are not known, so that nothing was compared with them."""
+    """Number of registered streams of other studies whose people are unknown, so that they could not be compared."""
     restarted: bool
-    """Whether it was in the registry already, as the same stream."""
+    """Whether the same stream was in the registry already."""
     created: bool
     """Whether the registry is new."""
 
     @property
     def composition(self) -> Composition:
-        """What all of them cost together."""
+        """Privacy cost of this release and the earlier ones together."""
         return compose([*self.earlier, self.entry])
 
 
@@ -69,12 +69,15 @@ class SiteRegistry:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> SiteRegistry | None:
-        """The one that STREAMPROC_REGISTRY names; None if it names none."""
+        """Return the registry that STREAMPROC_REGISTRY names, or None if it is not set."""
         named = environ.get(VARIABLE)
         return cls(Path(named)) if named else None
 
     def read(self) -> Registry | None:
-        """What is in it; None if there is no file, or nothing in it yet. Creates nothing."""
+        """Return the content, or None if there is no file or it is empty. Creates nothing.
+
+        Raises InvalidInput if the file cannot be read, and Refused if it is damaged.
+        """
         try:
             return self._parsed(self.path.read_bytes())
         except FileNotFoundError:
@@ -85,10 +88,11 @@ class SiteRegistry:
     def register(
         self, entry: Entry, ids: Sequence[str] | None, *, control_key: bytes | None = None, again: bool
     ) -> Registration:
-        """Append a release of the people with these ids; when this returns the line survives a power cut.
+        """Append a release of the people with these ids. When this returns, the line survives a power cut.
 
-        Refuses people who are in the registry under another release, unless `again`. A stream that is in it already, with
-        the same `control_key`, study, people and kind of noise, is a restart: nothing is appended.
+        Raises Refused if some of the people are registered under another release, unless `again`. A stream that is
+        registered already, with the same `control_key`, study, people and kind of noise, is a restart, and nothing is
+        appended.
         """
         with self._opened() as file:
             content = file.read()
@@ -119,7 +123,7 @@ class SiteRegistry:
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        """The file, created if need be, while nobody else has it open like this."""
+        """Open the file and hold its lock. Creates the file if needed."""
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         try:
             while (lock := FileLock.take(self.path)) is None:
@@ -143,9 +147,9 @@ class SiteRegistry:
             lock.release()
 
     def _append(self, file: BinaryIO, line: bytes, *, keep: int) -> None:
-        """Write `line` after the first `keep` bytes; what is behind them is an append that did not finish.
+        """Write `line` after the first `keep` bytes, and remove what follows them, which is an unfinished append.
 
-        Whoever made that append died before it returned, so nothing was drawn for it.
+        The process of that append died before `register` returned, so no noise was drawn for it.
         """
         try:
             file.truncate(keep)
@@ -158,7 +162,7 @@ class SiteRegistry:
             with suppress(OSError):
                 file.truncate(keep)
             why = error.strerror or "the system refused"
-            raise Refused(f"registry {display_path(self.path)}: cannot be written: {why}; nothing was released") from None
+            raise Refused(f"registry {display_path(self.path)}: cannot be written: {why}. Nothing was released.") from None
 
     def _parsed(self, content: bytes) -> Registry | None:
         try:

@@ -1,4 +1,4 @@
-"""The `Disk` port: named files that are replaced as a whole, and are on the disk when a write returns."""
+"""The `StateFolder` port: named files that are replaced atomically and are durable when a write returns."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from streamproc.storage.filesystem import (
 )
 
 _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
-"""What `FileSystem.create_temporary` makes of the names of state files."""
+"""Names that `FileSystem.create_temporary` derives from the names of state files."""
 
 _STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)")
-"""What the roles call their files. Whatever else is in the folder is not ours to touch."""
+"""Names of the files of the roles. Other files in the folder are never touched."""
 
 MIN_TRIAL_BYTES = 4096
-"""Bytes, the least that takes up room: written to see whether anything can be."""
+"""Size of the smallest trial file in bytes: one block of most file systems."""
 
 WRITE_CHUNK_BYTES = 2**20
-"""Bytes that are written at a time where only their number matters."""
+"""Bytes of a trial file that are written at a time."""
 
 
 class StateFolder(Protocol):
-    """A folder of state files. A file is read back as it was last written, or not at all."""
+    """A folder of state files. `read` returns what was written last, or None."""
 
     def read(self, name: str) -> bytes | None:
-        """The file's content, which survives a crash from now on; None if there is no such file."""
+        """Return the content of a file, which survives a crash from now on, or None if there is no such file."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace the file; when this returns the new content survives a crash, until then the old one does."""
+        """Replace a file. When this returns, the new content survives a crash; until then the old content does."""
         ...
 
     def reserve_space(self, name: str, size: int) -> None:
-        """See that a file of so many bytes can take that name; refuse if it cannot."""
+        """Raise Refused unless a file of `size` bytes can be written under that name."""
         ...
 
     def lock(self, name: str) -> bool:
-        """Take a lock that ends with this process; False if another process holds it."""
+        """Take a lock that ends with this process. Returns False if another process holds it."""
         ...
 
     def clear(self) -> None:
@@ -57,7 +57,7 @@ class StateFolder(Protocol):
 
 
 class LocalStateFolder:
-    """A folder of the file system, readable by its owner only, who must be the user that runs us."""
+    """A folder of the file system that only its owner may read. The owner must be the user of this process."""
 
     def __init__(self, folder: Path, files: FileSystem | None = None) -> None:
         self._folder = folder
@@ -68,8 +68,8 @@ class LocalStateFolder:
         self._unlocked = False
 
     def prepare(self) -> None:
-        """Make the folder if need be; refuse one that is not ours or cannot be written, before anything depends on it."""
-        with self._refusing(self._folder, "used"):
+        """Create the folder if needed. Raises Refused if it belongs to another user or cannot be written."""
+        with self._refusing(self._folder, "use"):
             self._make()
             sync_existing_folder(self._files, self._folder.parent)
             for name in self._own_files():
@@ -77,7 +77,7 @@ class LocalStateFolder:
             self._write_trial_file(MIN_TRIAL_BYTES)
 
     def read(self, name: str) -> bytes | None:
-        """Read the whole file; whoever gave it its name may have died before the name was on the disk."""
+        """Read the whole file, and sync the folder: a process may have died between the rename and the sync."""
         with self._refusing(self._folder / name, "read"):
             try:
                 content = self._files.read(self._folder / name)
@@ -87,65 +87,69 @@ class LocalStateFolder:
             return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Temporary file, fsync, rename, fsync of the folder."""
+        """Write a temporary file, sync it, rename it, and sync the folder."""
         with self._writing:
             if self._unlocked:
-                raise Refused(f"state {self._folder / name}: cannot be written: it may be another process's by now")
-            with self._refusing(self._folder / name, "written"):
+                raise Refused(
+                    f"cannot write state file {self._folder / name}: its lock was released, and another process may own it"
+                )
+            with self._refusing(self._folder / name, "write"):
                 self._make()
                 self._sweep()
                 with atomic_write(self._folder / name, 0o600, self._files) as file:
                     file.write(content)
 
     def reserve_space(self, name: str, size: int) -> None:
-        """Write so many bytes beside what is there, and remove them."""
-        with self._refusing(self._folder / name, "written"):
+        """Write a temporary file of `size` bytes and remove it."""
+        with self._refusing(self._folder / name, "write"):
             self._make()
             self._write_trial_file(max(size, MIN_TRIAL_BYTES))
 
     def lock(self, name: str, *, shared: bool = False) -> bool:
-        """A lock on a file of that name, which the kernel lets go of when the process ends, if `unlock` did not before.
+        """Lock a file of that name until `unlock` or until the process ends. Returns False if another process holds it.
 
-        Many can hold it at once if all of them share it.
+        Several processes can hold a shared lock at the same time.
         """
         if name in self._locks:
             return True
         self.prepare()
-        with self._refusing(self._folder / name, "locked"):
+        with self._refusing(self._folder / name, "lock"):
             lock = self._files.lock(self._folder / name, shared=shared)
         if lock is not None:
             self._locks[name] = lock
         return lock is not None
 
     def unlock(self, name: str) -> None:
-        """Let others lock it. A write under way is awaited, later ones are refused.
+        """Release the lock. Waits for a write that has begun; later writes raise Refused.
 
-        Threads outlive the tasks that started them: one whose task was cancelled must not replace what the next holder of
-        the lock has written, nor bring back what it has purged.
+        A thread outlives the task that started it. After its task was cancelled it must not replace what the next holder of
+        the lock has written, or recreate what that holder has purged.
         """
         with self._writing:
             self._unlocked = True
             self._locks.pop(name).release()
 
     def check_only_own_files(self) -> bool:
-        """Refuse a folder with anything in it that is not a state file; whether there is any but for locks."""
+        """Return whether the folder has state files other than locks. Raises Refused if it has other files."""
         with self._refusing(self._folder, "read"):
             ours = self._own_files()
             others = sorted(self._names() - set(ours))
         if others:
-            raise Refused(f"state folder {self._folder}: holds {others[0]!r}, which is not a study's; move that away first")
+            raise Refused(
+                f"state folder {self._folder}: contains {others[0]!r}, which is not a state file. Move it away first."
+            )
         return any(not name.endswith(".lock") for name in ours)
 
     def holds_state(self) -> bool:
-        """Whether the folder holds a state file, locks left out; False if it does not exist or cannot be read."""
+        """Return whether the folder has state files other than locks. False if it does not exist or cannot be read."""
         try:
             return any(not name.endswith(".lock") for name in self._own_files())
         except OSError:
             return False
 
     def clear(self) -> None:
-        """Remove every state file, then the folder if it can be: the mount point of a volume stays, empty."""
-        with self._refusing(self._folder, "removed"):
+        """Remove every state file, then the folder. The mount point of a volume stays and is empty."""
+        with self._refusing(self._folder, "remove"):
             try:
                 names = self._own_files()
             except FileNotFoundError:
@@ -162,14 +166,14 @@ class LocalStateFolder:
                 self._files.sync_folder(self._folder.parent)
 
     def _names(self) -> set[str]:
-        """What people and programs have put there."""
+        """Return the names in the folder, without those that the file system creates itself."""
         return set(self._files.names(self._folder)) - {LOST_AND_FOUND}
 
     def _own_files(self) -> list[str]:
         return [name for name in self._files.names(self._folder) if _STATE.fullmatch(name) or _TEMPORARY.fullmatch(name)]
 
     def _make(self) -> None:
-        """The folder, and those it is in; each survives a power cut once it holds anything."""
+        """Create the folder and its parents so that each of them survives a power cut before a file is written."""
         missing = []
         for folder in (self._folder, *self._folder.parents):
             try:
@@ -179,7 +183,7 @@ class LocalStateFolder:
             else:
                 if missing:
                     sync_existing_folder(self._files, folder.parent)
-                    # One in which nothing can be made for certain is refused before anything is.
+                    # If the folder cannot be synced, this fails before anything is created in it.
                     self._files.sync_folder(folder)
                 break
         for folder in reversed(missing):
@@ -188,17 +192,17 @@ class LocalStateFolder:
         self._make_private(self._folder, 0o700)
 
     def _make_private(self, path: Path, mode: int) -> None:
-        """For its owner only; refused if that is not us, since its owner may change it at any time."""
+        """Restrict a file or folder to its owner. Raises Refused if that is another user, who may change it at any time."""
         try:
             status = self._files.status(path)
         except FileNotFoundError:
-            return  # somebody else's temporary file, gone by now
+            return  # a temporary file of another process, which has removed it
         if path == self._folder and not status.is_folder:
-            raise InvalidInput(f"state folder {path}: is a file, a folder was expected")
+            raise InvalidInput(f"state folder {path}: is a file, expected a folder")
         if status.owner != self._files.user:
             raise Refused(
-                f"state {path}: belongs to user {status.owner}, but this runs as user {self._files.user}; run as its owner, "
-                "or give it to this user"
+                f"state {path}: belongs to user {status.owner}, but this process runs as user {self._files.user}. Run it as "
+                "the owner, or change the owner."
             )
         if status.mode & 0o077 and (path == self._folder or not status.is_folder):
             self._files.set_mode(path, mode)
@@ -214,7 +218,7 @@ class LocalStateFolder:
             self._files.remove(temporary)
 
     def _sweep(self) -> None:
-        """Remove what killed processes were writing; not before we write, for a refused start changes nothing."""
+        """Remove temporary files of killed processes. A refused start changes nothing, so this waits for the first write."""
         if not self._swept:
             for name in self._own_files():
                 if _TEMPORARY.fullmatch(name):
@@ -222,8 +226,9 @@ class LocalStateFolder:
             self._swept = True
 
     @contextmanager
-    def _refusing(self, path: Path, what: str) -> Iterator[None]:
+    def _refusing(self, path: Path, verb: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise Refused(f"state {path}: cannot be {what}: {error.strerror}; mend that and start again") from None
+            kind = "state folder" if path == self._folder else "state file"
+            raise Refused(f"cannot {verb} {kind} {path}: {error.strerror}. Fix this and restart.") from None

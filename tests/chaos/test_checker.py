@@ -19,6 +19,7 @@ from tests.chaos.mail import letters
 from tests.chaos.model import home
 from tests.chaos.secret_checks import chance_of_noise
 from tests.chaos.study import ID_MARK, RELEASES, SYMBOL_MARK, ChaosStudy
+from tests.log.uncommitted import read_uncommitted
 from tests.stream.programs import call
 
 STUDY = ChaosStudy(seed=7, reports=800, horizon=4)
@@ -85,8 +86,10 @@ async def _read(folder: Path) -> Evidence:
 
 async def _records(log: Log, name: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
     topic = f"{STUDY.name}.{name}"
+    if not committed:
+        return [Record(record.offset, record.value or b"") for record in await read_uncommitted(log, topic, partition)]
     end = await log.high_watermark(topic, partition)
-    reader = await log.reader(topic, partition, Offset(0), committed=committed)
+    reader = await log.reader(topic, partition, Offset(0))
     found: list[Record] = []
     while reader.position < end:
         found += [Record(record.offset, record.value or b"") for record in await reader.read(timeout=0.5)]

@@ -13,7 +13,8 @@ import pytest
 
 from streamproc.errors import PanelFileError
 from streamproc.files.csv import MAX_ROW
-from streamproc.files.study_files import read_people, read_release
+from streamproc.files.release_files import read_release
+from streamproc.files.study_files import read_people
 from streamproc.study import Study, parse_study
 from tests.bad_input import PANEL_STUDY
 from tests.memory import memory_taken

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from streamproc.errors import InvalidInput, PanelFileError
 from streamproc.files import csv as panel_csv
-from streamproc.files import study_files as files
-from streamproc.files.study_files import read_people, read_release, read_study, write_release_csv
+from streamproc.files.release_files import read_release, write_release_csv
+from streamproc.files.study_files import read_people, read_study
 from streamproc.study import Missing, Population, Study, parse_study
 from tests.bad_input import GOOD_STUDY, PANEL_STUDY
 
@@ -308,7 +308,7 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(tmp_path: Path, study: 
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     with pytest.raises(InvalidInput, match="Is a directory"):
-        files.read_people(folder, study)
+        read_people(folder, study)
     with pytest.raises(InvalidInput, match="UTF-8, but byte 2"):
         read_study(written(tmp_path / "s.toml", b"ab\xff"))
 

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from streamproc.errors import InvalidInput, Refused, StudyError
 from streamproc.files.csv import read_csv
 from streamproc.files.parquet import read_parquet, read_table
-from streamproc.files.release_files import load_panel
-from streamproc.files.study_files import read_people, read_release, read_roster, read_study
+from streamproc.files.release_files import load_panel, read_release
+from streamproc.files.study_files import read_people, read_roster, read_study
 from streamproc.log.kafka.settings import KafkaSettings, Timeouts
 from streamproc.panel.frames import panel_from_arrow
 from streamproc.panel.metadata import metadata_from_text

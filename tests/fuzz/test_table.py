@@ -27,6 +27,7 @@ ELSEWHERE = {
     "streamproc.panel.panel.Panel.from_arrow": "is panel_from_arrow",
     "streamproc.panel.panel.Panel.from_pandas": "is panel_from_pandas",
     "streamproc.log.embedded.sql.read": "rows of our own SQLite file; their values go to the decoders",
+    "streamproc.files.study_files.read_table_file": "is the reading part of read_people and read_release",
     "streamproc.log.port.read_to_end": "records of a topic, whose values go to the decoders",
     "streamproc.synthesizer.recovery.read_published_state": "reads the ledger by verify_chain",
     "streamproc.log.kafka.admin.parse_topic_metadata": "an answer that aiokafka has decoded",

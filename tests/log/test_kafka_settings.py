@@ -99,7 +99,7 @@ def test_a_password_in_the_clear_is_said(
 
     parse(tmp_path, SECURITY="SASL_PLAINTEXT", MECHANISM=mechanism, USER="ann", PASSWORD_FILE="TMP/password")
 
-    assert any("whoever listens on the network learns the password" in line for line in said) == warned
+    assert any("so the password can be read on the network" in line for line in said) == warned
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o604, True), (0o640, False), (0o600, False)])

@@ -9,6 +9,7 @@ import pytest
 
 from streamproc.errors import Fenced, NoSuchTopic, OutcomeUnknown
 from streamproc.log.port import Log, Offset, TransactionalProducer
+from tests.log.uncommitted import read_uncommitted
 from tests.log.worlds import World, new_topic, read_all, read_to, values
 
 
@@ -38,7 +39,7 @@ async def test_an_open_transaction_is_hidden_until_it_commits(log: Log) -> None:
     assert list(await reader.read(timeout=0.2)) == []
     assert await log.last_stable_offset(topic, 0) == 1
     assert await log.high_watermark(topic, 0) == 3
-    assert await read_all(log, topic, committed=False) == [b"before", b"in", b"after"]
+    assert values(await read_uncommitted(log, topic)) == [b"before", b"in", b"after"]
 
     await transactor.commit()
     end = await log.high_watermark(topic, 0)
@@ -111,25 +112,30 @@ async def test_a_transaction_over_several_topics_is_atomic(log: Log) -> None:
 async def test_an_aborted_transaction_is_passed_over(log: Log) -> None:
     topic = await new_topic(log)
     transactor = await begun(log, topic, b"1", b"2")
-    await transactor.abort()
+    successor = await fenced(log, topic)
     end = await log.high_watermark(topic, 0)
 
     reader = await log.reader(topic, 0, Offset(0))
     assert await read_to(reader, end) == []
     assert end >= 2
     assert await log.last_stable_offset(topic, 0) == end
-    assert await read_all(log, topic, committed=False) == [b"1", b"2"]
+    assert values(await read_uncommitted(log, topic)) == [b"1", b"2"]
     await reader.close()
+    await successor.close()
     await transactor.close()
 
 
-async def test_one_transactor_can_do_many_transactions(log: Log) -> None:
+async def test_committed_transactions_are_read_between_fenced_ones(log: Log) -> None:
     topic = await new_topic(log)
     transactor = await fenced(log, topic)
     for number in range(6):
         await transactor.begin()
         await transactor.send(topic, 0, b"%d" % number)
-        await (transactor.abort if number % 3 == 1 else transactor.commit)()
+        if number % 3 == 1:
+            await transactor.close()
+            transactor = await fenced(log, topic)
+        else:
+            await transactor.commit()
 
     assert await read_all(log, topic) == [b"0", b"2", b"3", b"5"]
     await transactor.close()
@@ -237,10 +243,10 @@ async def test_a_transaction_that_lacks_a_record_cannot_be_committed(log: Log) -
 async def test_calls_out_of_order_are_mistakes(log: Log) -> None:
     topic = await new_topic(log)
     transactor = await log.transactional_producer(f"{topic}.synthesizer")
-    with pytest.raises(RuntimeError, match="begin of a transactor that is new, expected one that is fenced"):
+    with pytest.raises(RuntimeError, match="begin: the transactional producer is new, expected fenced"):
         await transactor.begin()
     await transactor.fence()
-    with pytest.raises(RuntimeError, match="send of a transactor that is fenced, expected one that is in a transaction"):
+    with pytest.raises(RuntimeError, match="send: the transactional producer is fenced, expected in a transaction"):
         await transactor.send(topic, 0, b"value")
     await transactor.close()
 

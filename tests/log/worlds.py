@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streamproc.log.connect import connect
-from streamproc.log.port import Log, Offset, Reader, Record, TopicSettings
+from streamproc.log.port import Log, Reader, Record, TopicSettings
 from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
 
 
@@ -45,10 +45,10 @@ class EmbeddedWorld:
         return await self._stack.enter_async_context(connect(f"embedded:{self.folder}"))
 
     async def trim(self, topic: str, partition: int, before: int) -> None:
-        from streamproc.log.embedded import EmbeddedLog
+        from streamproc.log.embedded import EmbeddedLog, sql
 
         log = await self._stack.enter_async_context(EmbeddedLog(self.folder))
-        await log.trim(topic, partition, Offset(before))
+        await log.write(lambda db: sql.trim(db, topic, partition, before))
 
 
 class KafkaWorld:
@@ -88,11 +88,11 @@ async def read_to(reader: Reader, position: int) -> list[Record]:
                 return found
 
 
-async def read_all(log: Log, topic: str, partition: int = 0, *, committed: bool = True) -> list[bytes | None]:
+async def read_all(log: Log, topic: str, partition: int = 0) -> list[bytes | None]:
     """Every value a new reader sees, up to where such a reader can go now."""
     start = await log.start_offset(topic, partition)
-    end = await (log.last_stable_offset if committed else log.high_watermark)(topic, partition)
-    reader = await log.reader(topic, partition, start, committed=committed)
+    end = await log.last_stable_offset(topic, partition)
+    reader = await log.reader(topic, partition, start)
     try:
         return values(await read_to(reader, end))
     finally:

@@ -21,8 +21,8 @@ from streamproc.privacy.counters import CounterName, counter
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.privacy.directed_rounding import float_up, sqrt_up
 from streamproc.privacy.types import Period
-from streamproc.storage.entropy import gaussian_cost
 from tests.privacy.by_definition import counter_rows
+from tests.privacy.opendp_cost import gaussian_cost
 
 COUNTERS: tuple[CounterName, ...] = get_args(CounterName)
 ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)

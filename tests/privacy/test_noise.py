@@ -20,8 +20,9 @@ from scipy import stats
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.storage import entropy as port
-from streamproc.storage.entropy import MAX_MAGNITUDE, SeededEntropy, SystemEntropy, discrete_gaussian, gaussian_cost
+from streamproc.storage.entropy import MAX_MAGNITUDE, SeededEntropy, SystemEntropy, discrete_gaussian
 from streamproc.testing import SilentEntropy
+from tests.privacy.opendp_cost import gaussian_cost
 
 FALSE_ALARM = 1e-6
 Ints = npt.NDArray[np.int64]

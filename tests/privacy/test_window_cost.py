@@ -22,7 +22,7 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import sqrt_up
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.storage.entropy import gaussian_cost
+from tests.privacy.opendp_cost import gaussian_cost
 
 Ints = npt.NDArray[np.int64]
 

@@ -78,15 +78,15 @@ def no_tls(broker: SecureBroker) -> tuple[str, Environment]:
 @pytest.mark.parametrize(
     ("attempt", "said"),
     [
-        (wrong_password, f"the broker does not know user analyst, or not with the password in {K}PASSWORD_FILE"),
-        (unknown_user, f"the broker does not know user nobody, or not with the password in {K}PASSWORD_FILE"),
+        (wrong_password, f"the broker does not accept user analyst with the password in {K}PASSWORD_FILE"),
+        (unknown_user, f"the broker does not accept user nobody with the password in {K}PASSWORD_FILE"),
         (other_mechanism, f"the broker does not offer {K}MECHANISM SCRAM-SHA-256"),
-        (untrusted_authority, "the broker's certificate is not to be trusted: unable to get local issuer certificate"),
+        (untrusted_authority, "the broker's certificate cannot be trusted: unable to get local issuer certificate"),
         (another_name, "certificate is not valid for '127.0.0.1'"),
         (another_name_told, "certificate is not valid for '127.0.0.1'"),
-        (expired, f"the broker does not accept the certificate {K}CERT, which may have expired"),
-        (foreign, f"the broker does not accept the certificate {K}CERT, which may have expired or come from others"),
-        (no_certificate, f"the broker wants a certificate of ours: set {K}CERT and {K}KEY"),
+        (expired, f"the broker does not accept the certificate {K}CERT, which may be expired"),
+        (foreign, f"the broker does not accept the certificate {K}CERT, which may be expired or untrusted"),
+        (no_certificate, f"the broker requires a client certificate: set {K}CERT and {K}KEY"),
         (no_tls, f"the broker answers in TLS, but {K}SECURITY is PLAINTEXT"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -117,7 +117,7 @@ def test_a_role_does_not_wait_for_a_broker_that_denies_it(place: Place, secure_b
     ended = role.end()
 
     assert ended.code == 5
-    assert "does not know user analyst" in ended.complaint
+    assert "does not accept user analyst" in ended.complaint
     assert "trying again" not in ended.complaint
 
 

@@ -48,7 +48,7 @@ def test_an_old_password_is_refused_despite_an_old_connection(new_study: NewStud
             await (await log.reader(topic, 0, Offset(0))).close()
             await asyncio.to_thread(guarded_broker.change_password, OPERATOR, "another-password")
             assert await log.high_watermark(topic, 0) == 0
-            with pytest.raises(NotAllowed, match="does not know user operator, or not with the password"):
+            with pytest.raises(NotAllowed, match="does not accept user operator with the password"):
                 await log.reader(topic, 0, Offset(0))
 
     run(attempts())

@@ -21,7 +21,7 @@ from tests.simulation.scene import PERIOD, STRANGE_SYMBOL, Utterance
 from tests.simulation.sights import Sights
 from tests.simulation.world import World
 
-MENDABLE = ("cannot be read", "cannot be written", "cannot be used", "cannot be locked")
+MENDABLE = ("cannot read state", "cannot write state", "cannot use state", "cannot lock state")
 """What a process says of a disk that fails or is full."""
 
 

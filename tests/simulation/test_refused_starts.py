@@ -45,7 +45,7 @@ def test_one_whose_disk_cannot_be_read_closes_no_period_however_overdue() -> Non
         machine.storage.unreadable.add(STATE / "synthesizer.state")
         await asyncio.sleep(10.0)
         end = await start(world, machine, catch_up=True)
-        assert end.refusal is not None and "cannot be read" in end.refusal
+        assert end.refusal is not None and "cannot read state" in end.refusal
         assert world.records.cuts() == []
 
     in_virtual_time(run())

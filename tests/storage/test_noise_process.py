@@ -316,7 +316,7 @@ def test_a_program_that_cannot_start_is_one_error(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(NoiseUnavailable, match="cannot be started: No such file"):
         NoiseProcess()
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(NoiseUnavailable, match="did not start: see what"):
+    with pytest.raises(NoiseUnavailable, match="did not start. Check what"):
         NoiseProcess()
     monkeypatch.undo()
     assert len(drawn_by(NoiseProcess())) == 6

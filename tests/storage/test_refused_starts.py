@@ -58,7 +58,7 @@ def check_refused(place: Place, role: str, why: str) -> None:
     connected, *steps, line = ended.complaint.splitlines()
     assert f"study={place.parameters.name} connected " in connected
     assert [step for step in steps if " partition " not in step] == []
-    assert line.startswith("streamproc: state ")
+    assert line.startswith(("streamproc: state ", "streamproc: cannot "))
     assert why in line
     assert everything(place) == before
 
@@ -138,21 +138,22 @@ def test_a_folder_or_file_of_somebody_else_is_refused(place: Place, role: str, w
     path = place.state if whose == "folder" else place.state / FILES[role][0]
     os.chown(path, 12345, 12345)
 
-    check_refused(place, role, "belongs to user 12345, but this runs as user 0; run as its owner, or give it to this user")
+    check_refused(place, role, "belongs to user 12345, but this process runs as user 0. Run it as the owner")
 
 
 @pytest.mark.parametrize("role", FILES)
 def test_a_read_only_folder_is_refused(place: Place, role: str, make_read_only: Callable[[Path], None]) -> None:
     make_read_only(place.state)
 
-    check_refused(place, role, "cannot be used: " + ("Read-only file system" if os.geteuid() == 0 else "Permission denied"))
+    reason = "Read-only file system" if os.geteuid() == 0 else "Permission denied"
+    check_refused(place, role, f"{place.state}: {reason}. Fix this and restart.")
 
 
 @pytest.mark.parametrize("role", FILES)
 def test_a_full_disk_is_refused(place: Place, role: str, small_disk: Mount) -> None:
     small_disk(place.state, 0)
 
-    check_refused(place, role, "cannot be used: No space left on device; mend that and start again")
+    check_refused(place, role, f"cannot use state folder {place.state}: No space left on device. Fix this and restart.")
 
 
 def test_a_draw_for_which_there_is_no_room_never_leaves(place: Place, small_disk: Mount) -> None:
@@ -163,7 +164,8 @@ def test_a_draw_for_which_there_is_no_room_never_leaves(place: Place, small_disk
 
     assert ended.code == 3
     complaint = ended.complaint.splitlines()[-1]
-    assert "synthesizer.state: cannot be written: No space left on device; mend that and start again" in complaint
+    assert "cannot write state file" in complaint
+    assert "synthesizer.state: No space left on device. Fix this and restart." in complaint
     assert everything(place) == before
 
 
@@ -174,7 +176,7 @@ def test_a_gatherer_without_room_for_its_checkpoint_goes_on_when_there_is(place:
     ended = place.start("gather").end()
 
     assert ended.code == 3
-    assert "gather-0.state: cannot be written: No space left on device" in ended.complaint.splitlines()[-1]
+    assert "gather-0.state: No space left on device" in ended.complaint.splitlines()[-1]
     after = everything(place)
     tallies = place.topics.tallies
     assert {name: found for name, found in after.items() if before[name] != found}.keys() == {tallies}

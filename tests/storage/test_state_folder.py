@@ -25,7 +25,7 @@ def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:
     assert after.lock("a.lock")
     after.write("a", b"second")
 
-    with pytest.raises(Refused, match="another process's by now"):
+    with pytest.raises(Refused, match="its lock was released"):
         before.write("a", b"third")
 
     assert after.read("a") == b"second"
@@ -132,7 +132,7 @@ def test_a_folder_that_may_not_outlive_a_power_cut_is_refused_and_not_made(tmp_p
     if there:
         (tmp_path / "state").mkdir()
 
-    with pytest.raises(Refused, match=f"cannot be used: {os.strerror(code)}"):
+    with pytest.raises(Refused, match=f"cannot use state folder .*: {os.strerror(code)}"):
         LocalStateFolder(tmp_path / "state", Unsynced(tmp_path, code, changeable=True)).prepare()
 
     assert (tmp_path / "state").exists() is there
@@ -180,7 +180,7 @@ def test_what_belongs_to_somebody_else_is_refused(whose: str) -> None:
     machine.storage.node(folder if whose == "folder" else folder / whose).owner = 0
 
     for start in (LocalStateFolder.prepare, lambda disk: disk.lock("synthesizer.lock")):
-        with pytest.raises(Refused, match=r"state state.*: belongs to user 0, but this runs as user 1000"):
+        with pytest.raises(Refused, match=r"state state.*: belongs to user 0, but this process runs as user 1000"):
             start(LocalStateFolder(folder, machine.process(user=1000)))
     assert machine.files(folder) == {"synthesizer.state": b"it"}
 
@@ -190,7 +190,7 @@ def test_a_folder_in_which_nothing_can_be_written_is_refused_before_anything_is(
     LocalStateFolder(folder, machine.process()).write("synthesizer.state", b"it")
     machine.capacity = 100
 
-    with pytest.raises(Refused, match="state state: cannot be used: No space left on device; mend that and start again"):
+    with pytest.raises(Refused, match="cannot use state folder state: No space left on device. Fix this and restart."):
         LocalStateFolder(folder, machine.process()).prepare()
 
     assert machine.files(folder) == {"synthesizer.state": b"it"}
@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be_removed_as_of_a_volume_is_left_empty(tmp_path: 
     assert volume.taken[-1] == ("sync", "state")
 
     (tmp_path / "state" / "thesis.tex").touch()
-    with pytest.raises(Refused, match="cannot be removed"):
+    with pytest.raises(Refused, match="cannot remove state folder"):
         disk.clear()
 
 

@@ -19,6 +19,7 @@ from streamproc.log.control_topic import ControlFollower
 from streamproc.log.port import Log, Record
 from streamproc.protocol.topics import Topics
 from streamproc.study import Study
+from tests.log.uncommitted import read_uncommitted
 from tests.stream.programs import Ended, Program, Programs, call
 from tests.studies import StudyParameters
 
@@ -97,8 +98,10 @@ class Place:
 
     async def _records(self, topic: str, partition: int, committed: bool) -> list[Record]:
         async with self.connect() as log:
-            end = await (log.last_stable_offset if committed else log.high_watermark)(topic, partition)
-            reader = await log.reader(topic, partition, await log.start_offset(topic, partition), committed=committed)
+            if not committed:
+                return list(await read_uncommitted(log, topic, partition))
+            end = await log.last_stable_offset(topic, partition)
+            reader = await log.reader(topic, partition, await log.start_offset(topic, partition))
             found: list[Record] = []
             while reader.position < end:
                 found += await reader.read(timeout=0.5)

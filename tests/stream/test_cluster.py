@@ -91,7 +91,7 @@ def test_topics_have_three_copies_and_one_with_fewer_is_refused(
         create(other, other.topics.ledger, settings_of_another)
         refused = other.call("init")
         assert refused.code == 3
-        assert f"topic {other.topics.ledger}: has {difference}; mend the topic" in refused.complaint
+        assert f"topic {other.topics.ledger}: has {difference}; fix the topic" in refused.complaint
 
 
 def test_a_topic_that_was_created_is_there_whichever_broker_is_asked(cluster: KafkaCluster) -> None:

@@ -195,7 +195,7 @@ def test_a_topic_with_other_settings_is_refused_with_the_difference(new_place: N
 
     refused = place.call("init")
     assert refused.code == 3
-    assert f"topic {place.topics.reports}: has partitions 2 instead of 4; mend the topic" in refused.complaint
+    assert f"topic {place.topics.reports}: has partitions 2 instead of 4; fix the topic" in refused.complaint
 
     other = new_place(broker)
     create(other, other.topics.ledger, TopicSettings(1, retention_ms=86_400_000, cleanup_policy="compact"))

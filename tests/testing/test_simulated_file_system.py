@@ -161,7 +161,7 @@ def test_a_step_that_fails_is_a_refusal_and_leaves_no_temporary_file(when: str, 
         raise OSError(errno.EIO, "Input/output error")
 
     machine = machine_with(OLD)
-    with pytest.raises(Refused, match=r"cannot be written: Input/output error; mend that and start again"):
+    with pytest.raises(Refused, match=r"cannot write state file .*: Input/output error. Fix this and restart."):
         LocalStateFolder(STATE, machine.process("", At(when, step, fail))).write("a", NEW)
 
     assert machine.files(STATE).keys() - {"a"} == ({".a.00000002.tmp"} if (when, step) == ("after", "create") else set())
@@ -204,7 +204,7 @@ def test_a_file_that_cannot_be_read_is_refused_and_a_flipped_bit_is_read() -> No
     assert sum((one ^ other).bit_count() for one, other in zip(content, OLD, strict=True)) == 1
 
     machine.unreadable.add(STATE / "a")
-    with pytest.raises(Refused, match="state state/a: cannot be read: Input/output error"):
+    with pytest.raises(Refused, match="cannot read state file state/a: Input/output error"):
         LocalStateFolder(STATE, machine.process()).read("a")
 
 

@@ -18,7 +18,7 @@ from streamproc.cli.demo.stream import ScreenMonitor, stream_study
 from streamproc.cli.event_loop import run_until_stopped
 from streamproc.errors import InvalidInput
 from streamproc.files.replay_output import results_folder
-from streamproc.files.study_files import open_for_writing
+from streamproc.files.table import open_for_writing
 from streamproc.replay.people import People
 from streamproc.service.deployment import Deployment
 from streamproc.service.http_server import Address, Listener

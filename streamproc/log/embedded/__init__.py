@@ -1,6 +1,7 @@
-"""A log on one machine, in a folder: a SQLite file that several processes use at once.
+"""A log on one machine: a folder with a SQLite file that several processes use at the same time.
 
-Whoever rolls back the folder together with a study's state cannot be noticed: that takes a broker elsewhere.
+If somebody restores an old copy of the folder together with an old copy of a study's state, that cannot be detected. Use a
+broker on another machine if that must be excluded.
 """
 
 from streamproc.log.embedded.log import EmbeddedLog

@@ -1,4 +1,4 @@
-"""A SQLite file in a thread of its own: the loop never waits for a disk."""
+"""A SQLite connection that runs in a thread of its own, so that the event loop never waits for the disk."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from streamproc.storage.filesystem import LOST_AND_FOUND, LocalFileSystem, displ
 
 APPLICATION = 0x53545250
 VERSION = 1
-"""Written into the file, so that nothing else is taken for a log, nor one of another version."""
+"""Identify the file format and its version in the header of the SQLite file."""
 
 OWN_FILE_SUFFIXES = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", LOST_AND_FOUND)
-"""How the names of files end that may lie in a log's folder before the log does: another process may be making it."""
+"""Suffixes of files that may exist in the folder before the log does, because another process is creating it."""
 
 T = TypeVar("T")
 
 
 class Database:
-    """One connection, opened when it is first needed. `timeout`: seconds to wait for other processes' writes."""
+    """A connection that is opened when it is first used. `timeout` is the time to wait for other writers, in seconds."""
 
     def __init__(self, path: Path, timeout: float) -> None:
         self._path = path
@@ -34,19 +34,22 @@ class Database:
         self._db: sqlite3.Connection | None = None
 
     async def read(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T]) -> T:
-        """What `work` finds in one consistent view; `absent()` if nobody has created the file yet."""
+        """Return the result of `work` in one consistent snapshot, or `absent()` if the file does not exist."""
         return await self._run(lambda: self._read(work, absent))
 
     async def write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None = None) -> T:
-        """Do `work` whole or not at all. Where there is no file: `absent()`, or without it a new file."""
+        """Run `work` in one transaction. If the file does not exist, return `absent()`; without `absent`, create the file.
+
+        Raises OutcomeUnknown if it is unknown whether the commit succeeded.
+        """
         return await self._run(lambda: self._write(work, absent))
 
     async def compact(self) -> None:
-        """Leave nothing of what was deleted in the file or beside it."""
+        """Remove deleted records from the disk. Raises LogUnavailable while another process still reads them."""
         await self._run(self._compact)
 
     async def close(self) -> None:
-        """Ends the thread; waits for what is under way."""
+        """Finish the current work, close the connection and end the thread."""
         await self._run(self._close)
         self._thread.shutdown(wait=False)
 
@@ -64,7 +67,7 @@ class Database:
             finally:
                 db.execute("ROLLBACK")
         except sqlite3.Error as error:
-            raise self._explained(error) from None
+            raise self._translate_error(error) from None
 
     def _write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None) -> T:
         try:
@@ -80,13 +83,13 @@ class Database:
                     db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise self._explained(error) from None
+            raise self._translate_error(error) from None
         try:
             db.execute("COMMIT")
         except sqlite3.Error as error:
-            # A failed sync does not tell what is on the disk.
+            # After a failed sync it is unknown what is on the disk.
             self._close()
-            raise OutcomeUnknown(f"{display_path(self._path)}: the end of a write failed: {error}") from None
+            raise OutcomeUnknown(f"{display_path(self._path)}: committing a write failed: {error}") from None
         return result
 
     def _compact(self) -> None:
@@ -94,14 +97,14 @@ class Database:
             db = self._open(create=False)
             if db is not None:
                 db.execute("VACUUM")
-                # What VACUUM wrote is in the write-ahead log, and the old pages are in the file until this.
+                # VACUUM writes to the write-ahead log. The checkpoint replaces the old pages of the file.
                 busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if busy:
                     raise LogUnavailable(
                         f"{display_path(self._path)}: another process is reading what was deleted; try again"
                     )
         except sqlite3.Error as error:
-            raise self._explained(error) from None
+            raise self._translate_error(error) from None
 
     def _open(self, *, create: bool) -> sqlite3.Connection | None:
         if self._db is not None:
@@ -132,7 +135,10 @@ class Database:
         return False
 
     def _check_folder(self, *, create: bool) -> None:
-        """A mistyped name is no empty log; and reports must not come to lie among files that are meant for others."""
+        """Raise InvalidInput for a file, and before a log would be created in a folder with other files.
+
+        Secret reports must not be stored among files that are shared.
+        """
         folder = self._path.parent
         if folder.exists() and not folder.is_dir():
             raise InvalidInput(f"embedded log {display_path(folder)}: is a file, expected a folder")
@@ -143,13 +149,13 @@ class Database:
         folder = self._path.parent
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Before SQLite makes it: its own files take the mode of this one.
+            # SQLite gives its other files the mode of this one, so it is created first.
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
             raise self._not_created(error) from None
 
     def _sync_folders(self) -> None:
-        """SQLite syncs its files, but not the folders that lead to them."""
+        """Sync the parent folders, because SQLite syncs only its files."""
         try:
             for folder in self._path.parents:
                 sync_existing_folder(LocalFileSystem(), folder)
@@ -164,7 +170,7 @@ class Database:
             self._sync_folders()
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
-            # Another process may have been first.
+            # Another process may have created the schema in the meantime.
             if self._version(db) == (0, 0):
                 for statement in SCHEMA.split(";"):
                     db.execute(statement)
@@ -180,7 +186,7 @@ class Database:
     def _version(self, db: sqlite3.Connection) -> tuple[int, int]:
         return db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0]
 
-    def _explained(self, error: sqlite3.Error) -> InvalidInput | LogUnavailable:
+    def _translate_error(self, error: sqlite3.Error) -> InvalidInput | LogUnavailable:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         self._close()
         if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
@@ -188,7 +194,7 @@ class Database:
         folder = self._path.parent
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and not os.access(folder, os.W_OK):
             return LogUnavailable(
-                f"embedded log {display_path(folder)}: whoever reads it must be able to write to its folder too"
+                f"embedded log {display_path(folder)}: the folder is not writable, which SQLite needs for reading too"
             )
         return LogUnavailable(f"{display_path(self._path)}: {error}")
 

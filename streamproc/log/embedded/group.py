@@ -1,4 +1,4 @@
-"""Who gathers which partition on one machine: a lock per member, so that each knows its share, and one per partition."""
+"""Group membership on one machine: a lock per member, from which each computes its share, and a lock per partition."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from streamproc.errors import LogUnavailable
 from streamproc.storage.filesystem import FileLock, is_held
 
 POLL_INTERVAL_S = 0.25
-"""Seconds between two looks at the locks."""
+"""Seconds between two checks of the locks."""
 
 
 class EmbeddedGroupMembership:
-    """Locks `<group>-member-<i>.lock` and `<group>-<p>.lock` in the folder; a process that dies lets go of all of them."""
+    """Locks `<group>-member-<i>.lock` and `<group>-<p>.lock` in the folder. They are released when the process ends."""
 
     def __init__(self, folder: Path, group: str, partitions: int) -> None:
         self._folder, self._group, self._partitions = folder, group, partitions
@@ -22,7 +22,7 @@ class EmbeddedGroupMembership:
         self._owned: dict[int, FileLock] = {}
         self._leaving: set[int] = set()
         self._last: frozenset[int] | None = None
-        self._looking = Lock()
+        self._updating = Lock()
         self._closed = False
 
     @property
@@ -32,12 +32,12 @@ class EmbeddedGroupMembership:
     async def assigned(self, *, timeout: float = 0.5) -> frozenset[int]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        # Whoever asks again has stopped work on what was missing from the last answer.
+        # A caller that asks again has stopped work on the partitions that were missing from the last result.
         for partition in self._leaving:
             self._owned.pop(partition).release()
         self._leaving.clear()
         while True:
-            assignment = await asyncio.to_thread(self._look)
+            assignment = await asyncio.to_thread(self._update)
             left = deadline - loop.time()
             if assignment != self._last or left <= 0:
                 self._last = assignment
@@ -45,8 +45,8 @@ class EmbeddedGroupMembership:
             await asyncio.sleep(min(POLL_INTERVAL_S, left))
 
     async def close(self) -> None:
-        # A look outlives the task that was cancelled in it: one under way is awaited, a later one takes nothing.
-        with self._looking:
+        # An update runs in a thread, which outlives a cancelled task. Wait for it; a later one takes no locks.
+        with self._updating:
             self._closed = True
             for lock in self._owned.values():
                 lock.release()
@@ -56,8 +56,8 @@ class EmbeddedGroupMembership:
                 self._slot[1].release()
                 self._slot = None
 
-    def _look(self) -> frozenset[int]:
-        with self._looking:
+    def _update(self) -> frozenset[int]:
+        with self._updating:
             return frozenset() if self._closed else self._assignment()
 
     def _assignment(self) -> frozenset[int]:
@@ -74,7 +74,7 @@ class EmbeddedGroupMembership:
         return frozenset(self._owned) - self._leaving
 
     def _share(self) -> int:
-        """How many partitions are this member's: all shares together are all partitions."""
+        """Return the number of partitions of this member. The shares of all members add up to all partitions."""
         slots = [self._folder / f"{self._group}-member-{number}.lock" for number in range(self._partitions)]
         if self._slot is None:
             for number, path in enumerate(slots):
@@ -83,7 +83,7 @@ class EmbeddedGroupMembership:
                     self._slot = number, lock
                     break
             else:
-                # More members than partitions: this one waits for a slot to become free.
+                # There are more members than partitions, so this one waits for a free slot.
                 return 0
         own = self._slot[0]
         others = [number for number, path in enumerate(slots) if number != own and is_held(path)]

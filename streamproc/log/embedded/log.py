@@ -1,4 +1,4 @@
-"""The port on a folder."""
+"""The `Log` port on a folder of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
 from streamproc.errors import LogUnavailable, NoSuchTopic, OffsetLost
-from streamproc.log.embedded import sql as store
+from streamproc.log.embedded import sql
 from streamproc.log.embedded.database import Database
 from streamproc.log.embedded.group import EmbeddedGroupMembership
 from streamproc.log.embedded.transactions import EmbeddedTransactionalProducer
@@ -18,25 +18,25 @@ from streamproc.log.port import Offset, Record, TopicSettings, check_size
 
 FILE = "log.sqlite"
 POLL_INTERVAL_S = 0.05
-"""Seconds between two looks for what other processes wrote."""
+"""Seconds between two checks for writes of other processes."""
 NO_VERSION = -1
-"""Where nobody has created a log yet."""
+"""Data version of a log that does not exist yet."""
 TRIM_INTERVAL_S = 3600.0
-"""Seconds between two times that a process which appends to a topic forgets what is too old there."""
+"""Seconds between two removals of expired records by a process that appends to a topic."""
 
 T = TypeVar("T")
 
 
 class EmbeddedLog:
-    """A connection. Nothing is created before the first topic is; `timeout` is how long to wait for others' writes."""
+    """A connection. Nothing is created before the first topic. `timeout`: seconds to wait for other writers."""
 
     def __init__(self, folder: Path, *, timeout: float = 30.0) -> None:
         self.folder = folder
         self._reads = Database(folder / FILE, timeout)
-        # Apart, so that a write which waits for another process holds up no reader.
+        # A connection of its own, so that a write that waits for another process does not delay readers.
         self._writes = Database(folder / FILE, timeout)
         self._trimmed: dict[str, float] = {}
-        self._look: asyncio.Task[int] | None = None
+        self._version_task: asyncio.Task[int] | None = None
 
     async def __aenter__(self) -> Self:
         await self.topics()
@@ -45,31 +45,27 @@ class EmbeddedLog:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._look is not None:
-            self._look.cancel()
+        if self._version_task is not None:
+            self._version_task.cancel()
         await self._reads.close()
         await self._writes.close()
 
     async def brokers(self) -> int:
-        """This machine."""
+        """Return 1."""
         return 1
 
     async def topics(self) -> Mapping[str, int]:
-        return await self._reads.read(store.topics, absent=dict)
+        return await self._reads.read(sql.topics, absent=dict)
 
     async def settings_of(self, topic: str) -> TopicSettings:
-        return await self._ask(topic, lambda db: store.settings_of(db, topic))
+        return await self._read_topic(topic, lambda db: sql.settings_of(db, topic))
 
     async def create_topic(self, topic: str, settings: TopicSettings) -> None:
-        await self.write(lambda db: store.create(db, topic, settings))
+        await self.write(lambda db: sql.create(db, topic, settings))
 
     async def delete_topic(self, topic: str) -> None:
-        await self.write(lambda db: store.delete(db, topic), absent=lambda: None)
+        await self.write(lambda db: sql.delete(db, topic), absent=lambda: None)
         await self._writes.compact()
-
-    async def trim(self, topic: str, partition: int, before: Offset) -> None:
-        """Forget the records below an offset."""
-        await self._change(topic, lambda db: store.trim(db, topic, partition, before))
 
     async def start_offset(self, topic: str, partition: int) -> Offset:
         return Offset((await self._extent(topic, partition)).start)
@@ -79,7 +75,7 @@ class EmbeddedLog:
 
     async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         await self._expire()
-        return await self._ask(topic, lambda db: Offset(store.stable(db, store.extent(db, topic, partition))))
+        return await self._read_topic(topic, lambda db: Offset(sql.stable(db, sql.extent(db, topic, partition))))
 
     async def append(self, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Offset:
         return (await self.append_many(topic, partition, [(key, value)]))[0]
@@ -91,15 +87,15 @@ class EmbeddedLog:
             check_size(topic, key, value)
         now = asyncio.get_running_loop().time()
         if now - self._trimmed.get(topic, -TRIM_INTERVAL_S) >= TRIM_INTERVAL_S:
-            await self._change(topic, lambda db: store.trim_by_age(db, topic))
+            await self._change(topic, lambda db: sql.trim_by_age(db, topic))
             self._trimmed[topic] = now
-        return list(map(Offset, await self._change(topic, lambda db: store.append(db, topic, partition, records))))
+        return list(map(Offset, await self._change(topic, lambda db: sql.append(db, topic, partition, records))))
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> EmbeddedReader:
+    async def reader(self, topic: str, partition: int, offset: Offset) -> EmbeddedReader:
         at = await self._extent(topic, partition)
         if not at.start <= offset <= at.end:
             raise OffsetLost(topic, partition, offset, at.start, at.end)
-        return EmbeddedReader(self, topic, partition, at.id, offset, committed=committed)
+        return EmbeddedReader(self, topic, partition, at.id, offset)
 
     async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> EmbeddedTransactionalProducer:
         return EmbeddedTransactionalProducer(self._writes, transactional_id, timeout)
@@ -109,62 +105,59 @@ class EmbeddedLog:
         return EmbeddedGroupMembership(self.folder, group, settings.partitions)
 
     async def read(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> tuple[T, int]:
-        """What a reader finds, and the version of the data it was found in."""
-        expired, found, version = await self._ask(topic, lambda db: (store.has_expired(db), work(db), _version(db)))
+        """Return the result of `work` and the version of the data that it has read. Aborts expired transactions first."""
+        expired, found, version = await self._read_topic(topic, lambda db: (sql.has_expired(db), work(db), _version(db)))
         if expired:
-            await self.write(store.expire)
-            found, version = await self._ask(topic, lambda db: (work(db), _version(db)))
+            await self.write(sql.expire)
+            found, version = await self._read_topic(topic, lambda db: (work(db), _version(db)))
         return found, version
 
     async def changed(self, version: int, timeout: float) -> None:
-        """Wait for a write of any process after `version`, at most `timeout` seconds."""
+        """Wait until any process has written after `version`, for at most `timeout` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (left := deadline - loop.time()) > 0:
-            look = self._next_look()
-            await asyncio.wait([look], timeout=left)
-            if look.cancelled():
-                raise LogUnavailable(f"embedded log {self.folder}: is closed")
-            if look.done() and look.result() != version:
+            task = self._next_version()
+            await asyncio.wait([task], timeout=left)
+            if task.cancelled():
+                raise LogUnavailable(f"embedded log {self.folder}: the connection is closed")
+            if task.done() and task.result() != version:
                 return
 
-    def _next_look(self) -> asyncio.Task[int]:
-        """The version in a moment: one look for all readers, of which a process may have many that wait for months."""
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._version_soon())
-            self._look.add_done_callback(_take_notice)
-        return self._look
+    def _next_version(self) -> asyncio.Task[int]:
+        """Return the task that reads the next version. All readers share it, because there may be many that wait long."""
+        if self._version_task is None or self._version_task.done():
+            self._version_task = asyncio.create_task(self._version_soon())
+            self._version_task.add_done_callback(_mark_retrieved)
+        return self._version_task
 
     async def _version_soon(self) -> int:
         await asyncio.sleep(POLL_INTERVAL_S)
         return await self._reads.read(_version, absent=lambda: NO_VERSION)
 
     async def write(self, work: Callable[[sqlite3.Connection], T], absent: Callable[[], T] | None = None) -> T:
-        """One atomic, durable change."""
+        """Run `work` as one atomic, durable change. Where there is no log, return `absent()`, or create one without it."""
         return await self._writes.write(work, absent)
 
-    async def _extent(self, topic: str, partition: int) -> store.Extent:
-        return await self._ask(topic, lambda db: store.extent(db, topic, partition))
+    async def _extent(self, topic: str, partition: int) -> sql.Extent:
+        return await self._read_topic(topic, lambda db: sql.extent(db, topic, partition))
 
-    async def _ask(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read_topic(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._reads.read(work, absent=_no_such_topic(topic))
 
     async def _change(self, topic: str, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self.write(work, absent=_no_such_topic(topic))
 
     async def _expire(self) -> None:
-        if await self._reads.read(store.has_expired, absent=lambda: False):
-            await self.write(store.expire)
+        if await self._reads.read(sql.has_expired, absent=lambda: False):
+            await self.write(sql.expire)
 
 
 class EmbeddedReader:
-    """Reads one partition of one incarnation of a topic."""
+    """Reads one partition of a topic. If the topic is recreated, it raises OffsetLost."""
 
-    def __init__(
-        self, log: EmbeddedLog, topic: str, partition: int, opened: int, offset: Offset, *, committed: bool
-    ) -> None:
+    def __init__(self, log: EmbeddedLog, topic: str, partition: int, opened: int, offset: Offset) -> None:
         self._log, self._topic, self._partition, self._opened = log, topic, partition, opened
-        self._committed = committed
         self._position = offset
 
     @property
@@ -179,31 +172,29 @@ class EmbeddedReader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
-            (found, self._position), version = await self._log.read(self._topic, self._look(max_records))
+            (found, self._position), version = await self._log.read(self._topic, self._read_from_position(max_records))
             left = deadline - loop.time()
             if found or left <= 0:
                 return found
             await self._log.changed(version, left)
 
-    def _look(self, count: int) -> Callable[[sqlite3.Connection], tuple[list[store.StoredRecord], Offset]]:
+    def _read_from_position(self, count: int) -> Callable[[sqlite3.Connection], tuple[list[sql.StoredRecord], Offset]]:
         offset = self._position
-        return lambda db: store.read(
-            db, self._topic, self._partition, self._opened, offset, count, committed=self._committed
-        )
+        return lambda db: sql.read(db, self._topic, self._partition, self._opened, offset, count)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: a reader holds no resources."""
 
 
 def _version(db: sqlite3.Connection) -> int:
-    """Changes with every commit of another connection."""
+    """Return a number that changes with every commit of another connection."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
-def _take_notice(look: asyncio.Task[int]) -> None:
-    """Of its failure, which interests nobody if all who waited have gone."""
-    if not look.cancelled():
-        look.exception()
+def _mark_retrieved(task: asyncio.Task[int]) -> None:
+    """Retrieve the error of a task, so that the event loop does not log it if no reader waits any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _no_such_topic(topic: str) -> Callable[[], NoReturn]:

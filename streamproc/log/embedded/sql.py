@@ -1,7 +1,7 @@
-"""What the SQLite file of an embedded log holds, and the SQL that touches it. Synchronous, one call at a time.
+"""Schema and SQL statements of the SQLite file of an embedded log. All functions are synchronous.
 
-A record's row id is its partition's id and its offset in one number, so that a partition lies in one piece and in order.
-Ids are never used twice: a topic created anew has other partitions, and a reader of the old ones notices.
+The row id of a record is the id of its partition times 2^40 plus its offset, so a partition is contiguous and in order.
+Partition ids are never reused: a recreated topic has new partitions, and a reader of the old ones raises OffsetLost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamproc.errors import Fenced, NoSuchTopic, OffsetLost
 from streamproc.log.port import Offset, TopicSettings
 
 OFFSETS = 2**40
-"""How many offsets a partition has room for; with them there is room for 2^23 partitions."""
+"""Maximum number of offsets of a partition. It leaves room for 2^23 partitions."""
 
 SCHEMA = """
 CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, settings TEXT NOT NULL);
@@ -33,11 +33,11 @@ CREATE INDEX open_transactions ON transactions (status) WHERE status = 0;
 CREATE TABLE touched (txn INTEGER NOT NULL, partition INTEGER NOT NULL, first INTEGER NOT NULL, PRIMARY KEY (txn, partition))
     WITHOUT ROWID;
 """
-"""`touched` says where each open transaction begins in each partition; it has no rows of those that ended."""
+"""`touched` has the first offset of each open transaction in each partition, and no rows for ended transactions."""
 
 
 class Status(IntEnum):
-    """How a transaction stands."""
+    """Status of a transaction."""
 
     OPEN = 0
     COMMITTED = 1
@@ -46,13 +46,13 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record as read."""
+    """A stored record."""
 
     offset: int
     key: bytes | None
     value: bytes
     at: float
-    """Seconds since 1970."""
+    """Timestamp in seconds since 1970."""
 
     @property
     def timestamp(self) -> int:
@@ -61,7 +61,7 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class Extent:
-    """A partition at one moment."""
+    """Id of a partition, its first offset and the offset after its last record."""
 
     id: int
     start: int
@@ -69,7 +69,7 @@ class Extent:
 
 
 def create(db: sqlite3.Connection, topic: str, settings: TopicSettings) -> None:
-    """Create a topic unless it is there."""
+    """Create a topic unless it exists."""
     row = (topic, settings.partitions, json.dumps(asdict(settings)))
     if db.execute("INSERT OR IGNORE INTO topics VALUES (?, ?, ?)", row).rowcount:
         numbers = [(topic, partition) for partition in range(settings.partitions)]
@@ -77,7 +77,7 @@ def create(db: sqlite3.Connection, topic: str, settings: TopicSettings) -> None:
 
 
 def delete(db: sqlite3.Connection, topic: str) -> None:
-    """Delete a topic and what it holds."""
+    """Delete a topic and its records."""
     for (partition,) in db.execute("SELECT id FROM partitions WHERE topic = ?", (topic,)).fetchall():
         db.execute("DELETE FROM records WHERE id >= ? AND id < ?", (partition * OFFSETS, (partition + 1) * OFFSETS))
         db.execute("DELETE FROM touched WHERE partition = ?", (partition,))
@@ -86,12 +86,12 @@ def delete(db: sqlite3.Connection, topic: str) -> None:
 
 
 def topics(db: sqlite3.Connection) -> dict[str, int]:
-    """Names and numbers of partitions."""
+    """Return the number of partitions of each topic."""
     return dict(db.execute("SELECT name, partitions FROM topics"))
 
 
 def settings_of(db: sqlite3.Connection, topic: str) -> TopicSettings:
-    """As it was created."""
+    """Return the settings of a topic. Raises NoSuchTopic."""
     row = db.execute("SELECT settings FROM topics WHERE name = ?", (topic,)).fetchone()
     if row is None:
         raise NoSuchTopic(topic)
@@ -99,7 +99,7 @@ def settings_of(db: sqlite3.Connection, topic: str) -> TopicSettings:
 
 
 def extent(db: sqlite3.Connection, topic: str, partition: int) -> Extent:
-    """The partition as it is now."""
+    """Return the current extent of a partition. Raises NoSuchTopic."""
     query = "SELECT id, first, next FROM partitions WHERE topic = ? AND partition = ?"
     row = db.execute(query, (topic, partition)).fetchone()
     if row is None:
@@ -109,7 +109,7 @@ def extent(db: sqlite3.Connection, topic: str, partition: int) -> Extent:
 
 
 def stable(db: sqlite3.Connection, at: Extent) -> int:
-    """Where the oldest open transaction begins, or the end."""
+    """Return the last stable offset: the first offset of the oldest open transaction, or the end."""
     first = db.execute("SELECT min(first) FROM touched WHERE partition = ?", (at.id,)).fetchone()[0]
     return at.end if first is None else int(first)
 
@@ -122,7 +122,7 @@ def append(
     transaction: int | None = None,
     at: float | None = None,
 ) -> range:
-    """Append in order; returns the offsets. `at`: the records' time in seconds since 1970; None is now."""
+    """Append records in order and return their offsets. `at` is their timestamp in seconds since 1970; None means now."""
     into = extent(db, topic, partition)
     offsets = range(into.end, into.end + len(records))
     stamp = time.time() if at is None else at
@@ -138,16 +138,18 @@ def append(
 
 
 def read(
-    db: sqlite3.Connection, topic: str, partition: int, opened: int, offset: int, count: int, *, committed: bool
+    db: sqlite3.Connection, topic: str, partition: int, opened: int, offset: int, count: int
 ) -> tuple[list[StoredRecord], Offset]:
-    """Up to `count` records of the partition that had the id `opened`, and the offset after what was looked at."""
+    """Return up to `count` committed records from `offset` on, and the next offset to read.
+
+    Raises OffsetLost if the partition does not have the id `opened` any more, or not this offset.
+    """
     at = extent(db, topic, partition)
     if at.id != opened or not at.start <= offset <= at.end:
         raise OffsetLost(topic, partition, offset, at.start, at.end)
-    end = stable(db, at) if committed else at.end
-    shown = f"AND (txn IS NULL OR (SELECT status FROM transactions t WHERE t.id = txn) = {Status.COMMITTED:d})"
-    which = f"id >= ? AND id < ? {shown if committed else ''}"
-    query = f"SELECT id, key, value, at FROM records WHERE {which} ORDER BY id LIMIT ?"
+    end = stable(db, at)
+    committed = f"txn IS NULL OR (SELECT status FROM transactions t WHERE t.id = txn) = {Status.COMMITTED:d}"
+    query = f"SELECT id, key, value, at FROM records WHERE id >= ? AND id < ? AND ({committed}) ORDER BY id LIMIT ?"
     base = at.id * OFFSETS
     rows = db.execute(query, (base + offset, base + end, count)).fetchall()
     found = [StoredRecord(id - base, key, value, stamp) for id, key, value, stamp in rows]
@@ -155,7 +157,7 @@ def read(
 
 
 def trim(db: sqlite3.Connection, topic: str, partition: int, before: int) -> None:
-    """Forget what is below an offset."""
+    """Delete the records below an offset, but none of an open transaction."""
     at = extent(db, topic, partition)
     before = min(before, stable(db, at))
     if before > at.start:
@@ -164,7 +166,7 @@ def trim(db: sqlite3.Connection, topic: str, partition: int, before: int) -> Non
 
 
 def trim_by_age(db: sqlite3.Connection, topic: str) -> None:
-    """Forget records that are older than the topic keeps them."""
+    """Delete records that are older than the retention time of the topic."""
     settings = settings_of(db, topic)
     for partition in range(settings.partitions if settings.retention_ms >= 0 else 0):
         at = extent(db, topic, partition)
@@ -176,7 +178,7 @@ def trim_by_age(db: sqlite3.Connection, topic: str) -> None:
 
 
 def fence(db: sqlite3.Connection, name: str) -> int:
-    """The new epoch of this transactional id; what an older one left open is aborted."""
+    """Start and return a new epoch of a transactional id. Aborts the open transaction of an older epoch."""
     query = "INSERT INTO transactors VALUES (?, 1) ON CONFLICT DO UPDATE SET epoch = epoch + 1 RETURNING epoch"
     epoch = db.execute(query, (name,)).fetchone()[0]
     _abort(db, "transactor = ?", name)
@@ -184,14 +186,14 @@ def fence(db: sqlite3.Connection, name: str) -> int:
 
 
 def begin(db: sqlite3.Connection, name: str, epoch: int, timeout: float) -> int:
-    """A new transaction; returns its id."""
+    """Begin a transaction and return its id. Raises Fenced if there is a newer epoch."""
     _check_epoch(db, name, epoch)
     row = (name, Status.OPEN, time.time() + timeout)
     return db.execute("INSERT INTO transactions (transactor, status, deadline) VALUES (?, ?, ?)", row).lastrowid or 0
 
 
 def check(db: sqlite3.Connection, name: str, epoch: int, transaction: int) -> None:
-    """That the transaction is still this transactor's to go on with."""
+    """Raise Fenced if there is a newer epoch, or if the transaction is no longer open."""
     _check_epoch(db, name, epoch)
     row = db.execute("SELECT status, deadline FROM transactions WHERE id = ?", (transaction,)).fetchone()
     if row is None or row[0] != Status.OPEN or row[1] <= time.time():
@@ -199,19 +201,19 @@ def check(db: sqlite3.Connection, name: str, epoch: int, transaction: int) -> No
 
 
 def end(db: sqlite3.Connection, transaction: int, status: Status) -> None:
-    """Commit or abort."""
+    """End a transaction with the status COMMITTED or ABORTED."""
     db.execute("UPDATE transactions SET status = ? WHERE id = ?", (status, transaction))
     db.execute("DELETE FROM touched WHERE txn = ?", (transaction,))
 
 
 def has_expired(db: sqlite3.Connection) -> bool:
-    """Whether `expire` would do anything."""
+    """Return whether an open transaction has passed its deadline."""
     query = "SELECT EXISTS (SELECT 1 FROM transactions WHERE status = 0 AND deadline <= ?)"
     return bool(db.execute(query, (time.time(),)).fetchone()[0])
 
 
 def expire(db: sqlite3.Connection) -> None:
-    """Abort what was open for too long. Written down, so that nobody's clock can bring it back."""
+    """Abort transactions that have passed their deadline. The status is stored, so that no clock change can undo it."""
     _abort(db, "deadline <= ?", time.time())
 
 

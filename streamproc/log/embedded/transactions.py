@@ -1,72 +1,65 @@
-"""Transactions of an embedded log: the epoch of the id is checked in the same SQLite transaction as each effect."""
+"""Transactions of an embedded log. Each change checks the epoch of the id in the same SQLite transaction."""
 
 from __future__ import annotations
 
 import sqlite3
 
 from streamproc.errors import NoSuchTopic
-from streamproc.log.embedded import sql as store
+from streamproc.log.embedded import sql
 from streamproc.log.embedded.database import Database
 from streamproc.log.port import NO_TIME, Offset, check_size
 from streamproc.log.transaction_state import TransactionStateMachine
 
 
 class EmbeddedTransactionalProducer:
-    """Its records are in the file from `send` on, with their offsets; `commit` only changes the transaction's status."""
+    """`send` stores a record with its offset; `commit` only changes the status of the transaction."""
 
     def __init__(self, database: Database, transactional_id: str, timeout: float) -> None:
         self._database, self._id, self._timeout = database, transactional_id, timeout
-        self._moves = TransactionStateMachine()
+        self._state = TransactionStateMachine()
         self._epoch = 0
         self._transaction: int | None = None
 
     async def fence(self) -> None:
-        with self._moves.transition("fence"):
-            self._epoch = await self._database.write(lambda db: store.fence(db, self._id))
+        with self._state.transition("fence"):
+            self._epoch = await self._database.write(lambda db: sql.fence(db, self._id))
 
     async def begin(self) -> None:
-        with self._moves.transition("begin"):
+        with self._state.transition("begin"):
             self._transaction = None
 
     async def send(
         self, topic: str, partition: int, value: bytes, key: bytes | None = None, *, timestamp: int = NO_TIME
     ) -> Offset:
         def work(db: sqlite3.Connection) -> tuple[int, Offset]:
-            store.expire(db)
+            sql.expire(db)
             if self._transaction is None:
-                transaction = store.begin(db, self._id, self._epoch, self._timeout)
+                transaction = sql.begin(db, self._id, self._epoch, self._timeout)
             else:
                 transaction = self._transaction
-                store.check(db, self._id, self._epoch, transaction)
-            offsets = store.append(db, topic, partition, [(key, value)], transaction, at=timestamp / 1000)
+                sql.check(db, self._id, self._epoch, transaction)
+            offsets = sql.append(db, topic, partition, [(key, value)], transaction, at=timestamp / 1000)
             return transaction, Offset(offsets[0])
 
         def absent() -> tuple[int, Offset]:
             raise NoSuchTopic(topic)
 
-        with self._moves.transition("send"):
+        with self._state.transition("send"):
             check_size(topic, key, value)
             self._transaction, offset = await self._database.write(work, absent)
             return offset
 
     async def commit(self) -> None:
-        with self._moves.transition("commit"):
-            await self._end(store.Status.COMMITTED)
+        with self._state.transition("commit"):
+            transaction = self._transaction
+            if transaction is None:
+                return
 
-    async def abort(self) -> None:
-        with self._moves.transition("abort"):
-            await self._end(store.Status.ABORTED)
+            def work(db: sqlite3.Connection) -> None:
+                sql.check(db, self._id, self._epoch, transaction)
+                sql.end(db, transaction, sql.Status.COMMITTED)
 
-    async def _end(self, status: store.Status) -> None:
-        transaction = self._transaction
-        if transaction is None:
-            return
-
-        def work(db: sqlite3.Connection) -> None:
-            store.check(db, self._id, self._epoch, transaction)
-            store.end(db, transaction, status)
-
-        await self._database.write(work)
+            await self._database.write(work)
 
     async def close(self) -> None:
-        """Leaves an open transaction to time out or to be fenced, as Kafka's producer does."""
+        """Do nothing. An open transaction stays open until it times out or is fenced, as on Kafka."""

@@ -1,7 +1,7 @@
-"""What there is to know and to do about topics.
+"""Administration of topics: metadata, offsets, creation and deletion.
 
-A broker answers with what it knows. It learns of topics and leaders later than others, and much later if it stood still for
-a while: then it may take itself for a leader who was replaced long ago. So it is not believed alone where that matters.
+A broker returns what it knows. It may learn of topics and leaders later than other brokers, and after a pause it may still
+believe that it is a leader that was replaced long ago. So where this matters, several brokers are asked.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from streamproc.log.kafka.error_translation import translate_error, translate_er
 from streamproc.log.kafka.protocol import OffsetsRequest, TopicsRequest
 from streamproc.log.kafka.settings import PREFIX, KafkaSettings, metadata_timeout, milliseconds
 from streamproc.log.port import TopicSettings
+from streamproc.log.retry import Backoff
 
 RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
-"""No leader yet, another leader or controller, another epoch; 78: a new leader does not know its high watermark yet."""
+"""Error codes: no leader yet, another leader or controller, another epoch; 78: a new leader has no high watermark yet."""
 MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 0.05, 1.0
-"""Seconds between two attempts, doubling."""
+"""Back-off between two attempts, in seconds."""
 
 T = TypeVar("T")
 
 
 class RetriableError(Exception):
-    """Not now; the message says why, should it be the last attempt."""
+    """An attempt failed and may be retried. The message is used if it was the last attempt."""
 
 
 class AdminConnection:
-    """`timeout` is how many seconds a question is asked for; then it is LogUnavailable."""
+    """A client for requests that are retried for up to `timeout` seconds. After that they raise LogUnavailable."""
 
     def __init__(self, settings: KafkaSettings, timeout: float) -> None:
         self.timeout = timeout
@@ -47,7 +48,7 @@ class AdminConnection:
         require_brokers_on_bootstrap(self._client)
 
     async def start(self) -> None:
-        """Connect to any of the servers."""
+        """Connect to any of the servers. Raises NotAllowed and LogUnavailable."""
         await self.retry_until_deadline("connecting", self._start)
 
     async def _start(self) -> None:
@@ -58,14 +59,16 @@ class AdminConnection:
             raise RetriableError("connecting: no broker is ready yet") from None
         except KafkaError:
             security = f"{PREFIX}SECURITY {self._settings.security}"
-            raise RetriableError(f"connecting: the broker answered and then hung up; is {security} what it wants?") from None
+            raise RetriableError(
+                f"connecting: the broker closed the connection; check whether {security} is right"
+            ) from None
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
     async def _probe(self) -> None:
-        """Whether any broker lets us in. Raises NotAllowed, or TryAgain with the reason."""
+        """Return if any broker accepts a connection. Raises NotAllowed, or RetriableError with the reason."""
         denied, reason = None, "no answer"
         for host, port, _ in self._client.hosts:
             try:
@@ -77,7 +80,7 @@ class AdminConnection:
         raise denied or RetriableError(f"no broker of {','.join(self._settings.servers)} can be reached: {reason}")
 
     async def _probe_node(self, node: int) -> None:
-        """Whether that broker lets us in, under the address that the others tell. Raises NotAllowed, or TryAgain."""
+        """Return if a broker accepts a connection at its advertised address. Raises NotAllowed, or RetriableError."""
         broker = self._client.cluster.broker_metadata(node)
         if broker is None:
             return await self._probe()
@@ -87,46 +90,49 @@ class AdminConnection:
             raise RetriableError(f"broker {broker.host}:{broker.port} cannot be reached: {away}") from None
 
     async def check_authentication(self) -> None:
-        """Raise NotAllowed if brokers that we reach do not let us in any more, as after a password was changed."""
+        """Raise NotAllowed if the brokers deny access, for example because the password was changed."""
         with suppress(RetriableError, TimeoutError):
             async with asyncio.timeout(self.timeout):
                 await self._probe()
 
     async def send_request(self, request: Any, what: str, node: int | None = None) -> Any:
-        """One attempt at one request to `node`, or to any; the broker's answer, whatever it says."""
+        """Send a request once, to `node` or to any broker, and return the response without checking its error codes.
+
+        Raises RetriableError and NotAllowed.
+        """
         node = self._client.get_random_node() if node is None else node
         try:
             return await self._client.send(node, request)
         except (KafkaError, OSError, TimeoutError) as error:
             self._client.force_metadata_update()
             if isinstance(error, (KafkaConnectionError, NodeNotReadyError)):
-                await self._probe_node(node)  # a client says no more than that it has no connection
+                await self._probe_node(node)  # to find out why there is no connection
             failure = translate_error(error, what, LogUnavailable)
             raise (RetriableError(str(failure)) if isinstance(failure, LogUnavailable) else failure) from None
 
     async def retry_until_deadline(self, what: str, attempt: Callable[[], Awaitable[T]], timeout: float | None = None) -> T:
-        """What `attempt` returns, once it does not raise TryAgain any more."""
+        """Call `attempt` until it does not raise RetriableError, and return its result. Raises LogUnavailable."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.timeout if timeout is None else timeout)
-        pause, reason = MIN_RETRY_PAUSE_S, f"{what}: no answer from the broker in time"
+        backoff, reason = Backoff(MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S), f"{what}: no answer from the broker in time"
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
                     return await attempt()
-            except RetriableError as again:
-                reason = str(again)
+            except RetriableError as error:
+                reason = str(error)
             except TimeoutError:
                 raise LogUnavailable(reason) from None
+            pause = backoff.next_pause()
             if loop.time() + pause > deadline:
                 raise LogUnavailable(reason)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
 
 def check(code: int, what: str) -> None:
-    """Raise what an error code in an answer means, if it is one."""
+    """Raise the error that an error code in a response means. 0 is no error."""
     if code in RETRIABLE:
-        raise RetriableError(f"{what}: Kafka's error {code}")
+        raise RetriableError(f"{what}: Kafka error {code}")
     if code != 0:
         raise translate_error_code(code, what, LogUnavailable)
 
@@ -136,20 +142,20 @@ NO_TOPIC, INVALID_TOPIC = 3, 17
 
 @dataclass(frozen=True)
 class TopicMetadata:
-    """A topic as a broker knows it."""
+    """Metadata of a topic, as one broker knows it."""
 
     id: bytes
-    """Of this incarnation: created anew it has another."""
+    """Topic id. A recreated topic has another id."""
     leaders: dict[int, int]
-    """Partition to the node that leads it."""
+    """Leader (node id) of each partition."""
     epochs: dict[int, int]
-    """Partition to how often its leader has changed."""
+    """Leader epoch of each partition."""
     replicas: dict[int, tuple[int, ...]]
-    """Partition to the nodes that have a copy of it."""
+    """Node ids of the replicas of each partition."""
 
 
 def parse_topic_metadata(topic: str, answer: dict[str, Any]) -> TopicMetadata:
-    """What a broker says of one topic. Raises NoSuchTopic, NotAllowed, TryAgain."""
+    """Parse the response to a request for one topic. Raises NoSuchTopic, NotAllowed and RetriableError."""
     what, (found,) = f"topic {topic}", answer["topics"]
     if found["error_code"] in (NO_TOPIC, INVALID_TOPIC):
         raise NoSuchTopic(topic)
@@ -167,21 +173,25 @@ def parse_topic_metadata(topic: str, answer: dict[str, Any]) -> TopicMetadata:
 
 
 EARLIEST, LATEST = -2, -1
+"""Kafka's special timestamps for the first offset and the offset after the last record."""
 EXISTS, POLICY_VIOLATION = 36, 44
 REFUSED = (INVALID_TOPIC, 37, 38, 39, 40, 42)
-"""A name, a number or a setting that the cluster cannot have, such as more replicas than brokers."""
+"""Error codes: a name, number or setting that the cluster does not support, such as more replicas than brokers."""
 TOPIC_RESOURCE = 2
 
 
 class TopicAdmin:
-    """Each call is repeated until the cluster has answered."""
+    """Operations on topics. Each call is retried until the cluster answers; at the timeout it raises LogUnavailable."""
 
-    def __init__(self, questions: AdminConnection) -> None:
-        self._connection = questions
-        self.check_authentication = questions.check_authentication
+    def __init__(self, connection: AdminConnection) -> None:
+        self._connection = connection
+        self.check_authentication = connection.check_authentication
 
     async def all(self) -> tuple[dict[str, int], int]:
-        """Topics that any broker knows and their numbers of partitions, Kafka's own left out; and the number of brokers."""
+        """Return the number of partitions of each topic that any broker knows, and the number of brokers.
+
+        Internal topics of Kafka are left out.
+        """
 
         async def once() -> tuple[dict[str, int], int]:
             first = (await self._connection.send_request(TopicsRequest(None), what)).to_object()
@@ -198,21 +208,24 @@ class TopicAdmin:
         return await self._connection.retry_until_deadline(what, once)
 
     async def topic_metadata(self, topic: str, *, node: int | None = None, timeout: float | None = None) -> TopicMetadata:
-        """What `node`, or any, knows of the topic. Raises NotAllowed, and NoSuchTopic if that node, or all, know of none."""
+        """Return the metadata that `node`, or any broker, has of the topic.
+
+        Raises NotAllowed, and NoSuchTopic if that node, or all brokers, do not know the topic.
+        """
 
         async def once() -> TopicMetadata:
             answer = (await self._connection.send_request(TopicsRequest([topic]), what, node)).to_object()
             try:
                 return parse_topic_metadata(topic, answer)
             except NoSuchTopic:
-                if node is None and await self._anybody_knows(topic, answer["brokers"], without=1):
-                    raise RetriableError(f"{what}: not every broker knows of it yet") from None
+                if node is None and await self._any_broker_knows(topic, answer["brokers"], without=1):
+                    raise RetriableError(f"{what}: not every broker knows the topic yet") from None
                 raise
 
         what = f"topic {topic}"
         return await self._connection.retry_until_deadline(what, once, timeout)
 
-    async def _anybody_knows(self, topic: str, brokers: list[dict[str, Any]], *, without: int) -> bool:
+    async def _any_broker_knows(self, topic: str, brokers: list[dict[str, Any]], *, without: int) -> bool:
         nodes = {broker["node_id"] for broker in brokers}
         answers = await self._answers(nodes, TopicsRequest([topic]), f"topic {topic}", without=without)
         return any(answer["topics"][0]["error_code"] not in (NO_TOPIC, INVALID_TOPIC) for answer in answers)
@@ -220,7 +233,7 @@ class TopicAdmin:
     async def _answers(
         self, nodes: Collection[int], request: TopicsRequest, what: str, *, without: int = 1
     ) -> list[dict[str, Any]]:
-        """What all but the last `without` of these say; fewer if others cannot be reached, none where there is only one."""
+        """Return the responses of all but the last `without` nodes. Fewer if nodes do not answer, none for a single node."""
         if len(nodes) < 2:
             return []
         waiting = {asyncio.ensure_future(self._connection.send_request(request, what, node)) for node in nodes}
@@ -235,30 +248,30 @@ class TopicAdmin:
         return answers
 
     async def _leader(self, topic: str, partition: int) -> tuple[int, int]:
-        """Who leads it, and the epoch, as of now.
+        """Return the current leader of a partition and its epoch.
 
-        With three copies, two of which must have a record before it is acknowledged, two know of a leader before anything is
-        acknowledged by it. So of any two that are asked one knows of it.
+        With three replicas, two of which must have a record before it is acknowledged, two brokers know a new leader before
+        it acknowledges anything. So of any two brokers that answer, one knows the leader.
         """
-        looks = [await self.partition_metadata(topic, partition)]
-        replicas = looks[0].replicas[partition]
+        found = [await self.partition_metadata(topic, partition)]
+        replicas = found[0].replicas[partition]
         if len(replicas) > 1:
             answers = await self._answers(replicas, TopicsRequest([topic]), f"topic {topic}")
             if len(answers) < len(replicas) - 1:
-                raise RetriableError(f"topic {topic}: not enough brokers answer to know who leads it")
-            looks += [parse_topic_metadata(topic, answer) for answer in answers if answer["topics"][0]["error_code"] == 0]
-        last = max(looks, key=lambda look: look.epochs.get(partition, -1))
+                raise RetriableError(f"topic {topic}: not enough brokers answered to determine the leader")
+            found += [parse_topic_metadata(topic, answer) for answer in answers if answer["topics"][0]["error_code"] == 0]
+        last = max(found, key=lambda each: each.epochs.get(partition, -1))
         return last.leaders[partition], last.epochs[partition]
 
     async def partition_metadata(self, topic: str, partition: int) -> TopicMetadata:
-        """The same, where that partition must be one of it."""
-        look = await self.topic_metadata(topic)
-        if partition not in look.leaders:
+        """Return the metadata of a topic. Raises NoSuchTopic if it does not exist or does not have this partition."""
+        metadata = await self.topic_metadata(topic)
+        if partition not in metadata.leaders:
             raise NoSuchTopic(topic, partition)
-        return look
+        return metadata
 
     async def metadata_from_leader(self, topic: str, partition: int, *, timeout: float) -> TopicMetadata:
-        """What the leader of that partition knows, whoever that becomes meanwhile."""
+        """Return the metadata that the leader of a partition has of the topic. Each attempt looks up the leader again."""
 
         async def once() -> TopicMetadata:
             leader = (await self.partition_metadata(topic, partition)).leaders[partition]
@@ -270,14 +283,17 @@ class TopicAdmin:
         return await self._connection.retry_until_deadline(what, once, timeout)
 
     async def offset(self, topic: str, partition: int, which: int, *, committed: bool = False) -> int:
-        """EARLIEST; or LATEST, which is the high watermark, or for `committed` readers the last stable offset."""
+        """Return an offset of a partition.
+
+        `which` is EARLIEST, or LATEST for the high watermark. With `committed`, LATEST is the last stable offset.
+        """
 
         async def once() -> int:
             leader, epoch = await self._leader(topic, partition)
             request = OffsetsRequest(topic, partition, epoch, which, committed=committed)
             ((_, ((_, code, _, offset, *_),)),) = (await self._connection.send_request(request, what, leader)).topics
             if code == NO_TOPIC:
-                raise RetriableError(f"{what}: the leader does not know the topic")
+                raise RetriableError(f"{what}: the leader does not know the topic yet")
             check(code, what)
             return int(offset)
 
@@ -285,7 +301,10 @@ class TopicAdmin:
         return await self._connection.retry_until_deadline(what, once)
 
     async def create(self, topic: str, settings: TopicSettings) -> None:
-        """Create it unless it is there; returns when its partitions have leaders."""
+        """Create a topic unless it exists, and return when its partitions have leaders.
+
+        Raises InvalidInput if the cluster does not support the settings, PolicyViolated and NotAllowed.
+        """
 
         async def once() -> None:
             request = CreateTopicsRequest(
@@ -300,57 +319,57 @@ class TopicAdmin:
                 raise PolicyViolated(topic, message)
             check(0 if code == EXISTS else code, what)
 
-        async def visible() -> None:
+        async def check_visible() -> None:
             try:
                 await self.topic_metadata(topic)
             except NoSuchTopic:
-                raise RetriableError(f"{what}: it does not appear") from None
+                raise RetriableError(f"{what}: the topic does not appear") from None
 
         what = f"creating topic {topic}"
         await self._connection.retry_until_deadline(what, once)
-        await self._connection.retry_until_deadline(what, visible)
+        await self._connection.retry_until_deadline(what, check_visible)
 
     async def delete(self, topic: str) -> None:
-        """Delete it if it is there; returns when it is gone from every broker that can be reached."""
+        """Delete a topic if it exists, and return when no broker that can be reached knows it."""
 
         async def once() -> None:
             request = DeleteTopicsRequest([topic], int(1000 * self._connection.timeout))
             ((_, code),) = (await self._connection.send_request(request, what)).topic_error_codes
             check(0 if code == NO_TOPIC else code, what)
 
-        async def gone() -> None:
+        async def check_gone() -> None:
             answer = (await self._connection.send_request(TopicsRequest([topic]), what)).to_object()
             try:
                 parse_topic_metadata(topic, answer)
             except NoSuchTopic:
-                # The broker that is heard of last may be the one that is asked next.
-                if not await self._anybody_knows(topic, answer["brokers"], without=0):
+                # Ask all brokers: the slowest one may be the one that serves the next request.
+                if not await self._any_broker_knows(topic, answer["brokers"], without=0):
                     return
-            raise RetriableError(f"{what}: it does not disappear")
+            raise RetriableError(f"{what}: the topic does not disappear")
 
         what = f"deleting topic {topic}"
         await self._connection.retry_until_deadline(what, once)
-        await self._connection.retry_until_deadline(what, gone)
+        await self._connection.retry_until_deadline(what, check_gone)
 
     async def settings_of(self, topic: str) -> TopicSettings:
-        """How it is set up, whatever of it is the cluster's default."""
+        """Return the settings of a topic, including defaults of the cluster. Raises NoSuchTopic."""
 
         async def once() -> dict[str, str]:
             request = DescribeConfigsRequest([(TOPIC_RESOURCE, topic, names)], False)
             ((code, _, _, _, entries),) = (await self._connection.send_request(request, what)).resources
             if code == NO_TOPIC:
-                raise RetriableError(f"{what}: not every broker knows of it yet")
+                raise RetriableError(f"{what}: not every broker knows the topic yet")
             check(code, what)
             return {entry[0]: entry[1] for entry in entries}
 
         what = f"settings of topic {topic}"
-        look = await self.topic_metadata(topic)
+        metadata = await self.topic_metadata(topic)
         names = list(_config(TopicSettings(1)))
         config = await self._connection.retry_until_deadline(what, once)
         return TopicSettings(
-            partitions=len(look.leaders),
+            partitions=len(metadata.leaders),
             retention_ms=int(config["retention.ms"]),
-            replication=len(look.replicas[0]),
+            replication=len(metadata.replicas[0]),
             min_insync_replicas=int(config["min.insync.replicas"]),
             cleanup_policy=config["cleanup.policy"],
             retention_bytes=int(config["retention.bytes"]),

@@ -1,188 +1,70 @@
-"""Batches of records that a client can make, a broker takes, and aiokafka stumbles over: at that place of the log, for ever.
+"""Every use of private attributes and every replaced method of aiokafka.
 
-* Compressed ones. The topics of a study have `compression.type=uncompressed`, so that brokers unpack what comes, and refuse
-  what unpacks to more than a batch may have. Should a topic be changed, a compressed batch may hold anything: it is not
-  unpacked.
-* Headers whose key is not UTF-8, and numbers written in another way than usual, of which brokers drop the surplus. aiokafka
-  refuses these, or takes an offset for another. Such a batch is read here as a broker reads it, without the headers, which
-  nobody needs.
-
-Whatever cannot be read even so is handed out as a record without key and value: every offset of a batch has its record.
+No other module touches them. Each function states what aiokafka does, why that is a problem, and the upstream issue. All of
+them were checked with aiokafka 0.14; tests/log/test_aiokafka_patches.py fails if a later version changes what they rely on.
+Patches apply to a single client object, never to the classes of aiokafka.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import struct
-from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from types import FunctionType, MethodType
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
-from aiokafka.errors import CorruptRecordException, KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-BATCH_HEADER = struct.Struct(">qi")
-"""Of every batch: the first offset, and how many bytes follow."""
-VERSION_AT, COUNT_AT, RECORDS_AT = 16, 57, 61
-"""Where a batch has its version; and one of version 2 the number of its records, and the first of them."""
+from streamproc.log.kafka.record_batches import ReadableRecords
+
+CHECKED_VERSION = "0.14"
+"""The version of aiokafka that the patches in this module were checked with."""
+
+STOP_STEP_TIMEOUT_S = 5.0
+"""Maximum time for each step of stopping a consumer, in seconds. After that the step is cancelled."""
+CANCEL_ATTEMPTS, CANCEL_WAIT_S = 10, 0.1
+"""How often the sender task of a dropped producer is cancelled, and how many seconds to wait each time."""
 
 
-@dataclass(frozen=True)
-class PlainRecord:
-    """What aiokafka makes its own records of."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int = -1
-    timestamp_type: int = 0
-    checksum: int | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+class NoBrokerReady(KafkaConnectionError):  # type: ignore[misc]
+    """A broker answered, but its metadata lists no broker."""
 
 
-class ReadableRecords:
-    """In place of aiokafka's `MemoryRecords`: the batches of one fetch."""
+class ProducerDropped(KafkaError):  # type: ignore[misc]
+    """The record was not acknowledged before its producer was dropped."""
 
-    def __init__(self, content: bytes) -> None:
-        self._content, self._at = content, 0
-        self._records = MemoryRecords(content)
-        self.size_in_bytes, self.has_next = self._records.size_in_bytes, self._records.has_next
-
-    def next_batch(self) -> Any:
-        """The next one; there must be one."""
-        batch, begin = self._records.next_batch(), self._at
-        self._at += BATCH_HEADER.size + BATCH_HEADER.unpack_from(self._content, begin)[1]
-        # Brokers keep older versions only in topics that are older than transactions.
-        return ReadableBatch(batch, self._content, begin) if self._content[begin + VERSION_AT] >= 2 else batch
+    message = "its producer was dropped, because another record failed"
 
 
-class ReadableBatch:
-    """One batch as aiokafka has it, but for its records. Made for every batch, which may hold one record: so it is quick."""
-
-    __slots__ = (
-        "_batch", "_begin", "_content", "base_offset", "is_control_batch", "is_transactional", "next_offset", "producer_id",
-        "validate_crc",
-    )  # fmt: skip
-
-    def __init__(self, batch: Any, content: bytes, begin: int) -> None:
-        self._batch, self._content, self._begin = batch, content, begin
-        self.base_offset, self.next_offset = batch.base_offset, batch.next_offset
-        self.is_control_batch, self.is_transactional = batch.is_control_batch, batch.is_transactional
-        self.producer_id, self.validate_crc = batch.producer_id, batch.validate_crc
-
-    def __next__(self) -> Any:
-        """The next record of a control batch: only brokers make those."""
-        return next(self._batch)
-
-    def __iter__(self) -> Iterator[Any]:
-        offsets = range(self.base_offset, self.next_offset)
-        if self._batch.compression_type:
-            return _blank(offsets)
-        try:
-            records = list(self._batch)
-        except (UnicodeDecodeError, CorruptRecordException):
-            return _as_brokers_read_it(self._content, self._begin, offsets)
-        # Of a compacted topic some are missing; else brokers count them, and do not look at what each says of its place.
-        if len(records) == len(offsets) and any(map(_is_elsewhere, records, offsets)):
-            return _as_brokers_read_it(self._content, self._begin, offsets)
-        return iter(records)
+def _client_of(owner: Any) -> Any:
+    """Return the AIOKafkaClient of a consumer or a producer. A client is returned unchanged."""
+    if isinstance(owner, AIOKafkaConsumer):
+        return owner._client
+    return owner.client if isinstance(owner, AIOKafkaProducer) else owner
 
 
-def _is_elsewhere(record: Any, offset: int) -> bool:
-    return bool(record.offset != offset)
+def disable_topic_auto_creation(owner: AIOKafkaClient | AIOKafkaConsumer | AIOKafkaProducer) -> None:
+    """Make a client, consumer or producer request metadata without creating topics.
 
-
-def _blank(offsets: Sequence[int]) -> Iterator[PlainRecord]:
-    return (PlainRecord(offset, None, None) for offset in offsets)
-
-
-def _as_brokers_read_it(fetched: bytes, begin: int, offsets: Sequence[int]) -> Iterator[PlainRecord]:
-    end = begin + BATCH_HEADER.size + BATCH_HEADER.unpack_from(fetched, begin)[1]
-    try:
-        return iter(_records(fetched[begin:end], offsets))
-    except (IndexError, struct.error):
-        return _blank(offsets)
-
-
-def _records(batch: bytes, offsets: Sequence[int]) -> list[PlainRecord]:
-    """Raises IndexError if a number or a length leads outside."""
-    (count,) = struct.unpack_from(">i", batch, COUNT_AT)
-    if count != len(offsets):
-        raise IndexError("not as many records as offsets")
-    found, at = [], RECORDS_AT
-    for offset in offsets:
-        length, at = _number(batch, at)
-        end = _end(batch, at, length)
-        at = _after_number(batch, at + 1)  # the attributes, of one byte, and when it was sent
-        at = _after_number(batch, at)  # its place in the batch
-        key, at = _nullable(batch, at)
-        value, at = _nullable(batch, at)
-        if at > end:
-            raise IndexError("a record longer than it says")
-        found.append(PlainRecord(offset, key, value))
-        at = end
-    return found
-
-
-def _number(batch: bytes, at: int) -> tuple[int, int]:
-    """A signed number in at most five bytes, of which 32 bits count; and where it ends."""
-    bits = 0
-    for place in range(5):
-        byte = batch[at + place]
-        bits |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            bits &= 0xFFFFFFFF
-            return (bits >> 1) ^ -(bits & 1), at + place + 1
-    raise IndexError("a number of more than five bytes")
-
-
-def _after_number(batch: bytes, at: int) -> int:
-    while batch[at] >= 0x80:
-        at += 1
-    return at + 1
-
-
-def _nullable(batch: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _number(batch, at)
-    if length < 0:
-        return None, at
-    end = _end(batch, at, length)
-    return batch[at:end], end
-
-
-def _end(batch: bytes, at: int, length: int) -> int:
-    if not 0 <= length <= len(batch) - at:
-        raise IndexError("a length beyond the batch")
-    return at + length
-
-
-def patch_batch_decoding(consumer: AIOKafkaConsumer) -> None:
-    """Make a started consumer read batches as above; it, and no other in the process.
-
-    aiokafka has no option for it, so the one method that unpacks what was fetched sees another `MemoryRecords`.
+    aiokafka requests metadata with `allow_auto_topic_creation=true` and has no option to change that. With its default
+    settings, a broker then creates each topic that the request names, so a consumer of a deleted topic recreates it with
+    wrong settings. This replaces the method `AIOKafkaClient._metadata_update`. Checked with aiokafka 0.14.
     """
-    fetcher = consumer._fetcher
-    unpacks = type(fetcher)._proc_fetch_request
-    names = {**unpacks.__globals__, MemoryRecords.__name__: ReadableRecords}
-    own = FunctionType(unpacks.__code__, names, unpacks.__name__, unpacks.__defaults__, unpacks.__closure__)
-    fetcher._proc_fetch_request = MethodType(own, fetcher)
-
-
-def disable_topic_auto_creation(client: Any) -> None:
-    """Make an AIOKafkaClient ask about its topics without creating them.
-
-    Most brokers create whatever topic a client names, with settings of their own; a consumer whose topic is deleted would
-    bring it back. aiokafka has no option against it, so its one method that asks is replaced.
-    """
+    # No upstream issue found.
+    client = _client_of(owner)
     client._metadata_update = MethodType(_metadata_update, client)
 
 
 async def _metadata_update(self: Any, cluster_metadata: Any, topics: set[str]) -> bool:
+    """Replace `AIOKafkaClient._metadata_update`. Returns whether a broker has answered.
+
+    Unlike the original it asks the next broker after one that lists no brokers, and does not use the bootstrap connection,
+    which `require_brokers_on_bootstrap` closes.
+    """
     request = MetadataRequest(list(topics) if topics else None, allow_auto_topic_creation=False)
     nodes = [broker.nodeId for broker in self.cluster.brokers()]
     for node in random.sample(nodes, len(nodes)):
@@ -200,49 +82,125 @@ async def _metadata_update(self: Any, cluster_metadata: Any, topics: set[str]) -
     return False
 
 
-class NoBrokerReady(KafkaConnectionError):  # type: ignore[misc]
-    """A broker answers, but knows of no broker that serves."""
+def require_brokers_on_bootstrap(owner: AIOKafkaClient | AIOKafkaConsumer | AIOKafkaProducer) -> None:
+    """Make a client, consumer or producer raise NoBrokerReady on start if the metadata lists no broker.
 
-
-def require_brokers_on_bootstrap(client: Any) -> None:
-    """Make an AIOKafkaClient fail to start, rather than start without knowing any broker.
-
-    A broker that is starting or shutting down tells of none, not even of itself. aiokafka then keeps that connection and,
-    once it is lost, has no address left to turn to: it would never find a broker again.
+    A broker that is starting or shutting down returns metadata without any broker. aiokafka accepts that and keeps its
+    bootstrap connection. Once that connection is lost, the client has no address left and never finds a broker again. This
+    replaces the method `AIOKafkaClient.bootstrap` and removes the connection from `_conns`. Checked with aiokafka 0.14.
+    Upstream: https://github.com/aio-libs/aiokafka/issues/460 and https://github.com/aio-libs/aiokafka/issues/551.
     """
+    client = _client_of(owner)
     client.bootstrap = MethodType(_bootstrap, client)
 
 
 async def _bootstrap(self: Any) -> None:
     await AIOKafkaClient.bootstrap(self)
     if not self.cluster.brokers():
-        kept = self._conns.pop(("bootstrap", ConnectionGroup.DEFAULT), None)
-        if kept is not None:
-            kept.close()
+        connection = self._conns.pop(("bootstrap", ConnectionGroup.DEFAULT), None)
+        if connection is not None:
+            connection.close()
         raise NoBrokerReady("no broker is ready yet")
 
 
-GRACE = 5.0
-"""Seconds for each step of an end in good order; then it is left to itself."""
+def patch_batch_decoding(consumer: AIOKafkaConsumer) -> None:
+    """Make a started consumer parse fetched batches with `ReadableRecords`.
+
+    aiokafka raises an error for some batches that brokers accept (see `record_batches`), and raises it again for each fetch
+    at that offset, so the consumer never advances. aiokafka has no option to choose the parser. This gives the consumer's
+    fetcher a copy of its method `_proc_fetch_request` in which the global name `MemoryRecords` is `ReadableRecords`.
+    Checked with aiokafka 0.14. Upstream, for corrupt batches: https://github.com/aio-libs/aiokafka/issues/321.
+    """
+    fetcher = consumer._fetcher
+    original = type(fetcher)._proc_fetch_request
+    names = {**original.__globals__, MemoryRecords.__name__: ReadableRecords}
+    patched = FunctionType(original.__code__, names, original.__name__, original.__defaults__, original.__closure__)
+    fetcher._proc_fetch_request = MethodType(patched, fetcher)
 
 
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Stop it, and close its connections, which it may not get to by itself; a request to cancel us waits until then."""
-    request: asyncio.CancelledError | None = None
-    for end in (consumer.stop, consumer._client.close):
+    """Stop a consumer and close its connections. A cancellation of the caller is raised after that.
+
+    `AIOKafkaConsumer.stop` can raise the CancelledError of one of its own tasks before it has closed its connections, and
+    the caller cannot distinguish that from its own cancellation. It can also wait forever for a broker that does not answer.
+    This runs `stop` and `_client.close` in tasks of their own, for at most STOP_STEP_TIMEOUT_S seconds each.
+    Checked with aiokafka 0.14. Upstream: https://github.com/aio-libs/aiokafka/issues/647.
+    """
+    cancellation: asyncio.CancelledError | None = None
+    for step in (consumer.stop, consumer._client.close):
         try:
-            await _on_its_own(end())
+            await _run_in_task(step())
         except asyncio.CancelledError as cancelled:
-            request = cancelled
-    if request is not None:
-        raise request
+            cancellation = cancelled
+    if cancellation is not None:
+        raise cancellation
 
 
-async def _on_its_own(work: Coroutine[Any, Any, None]) -> None:
-    """In a task: aiokafka may end with the CancelledError of one of its own tasks, which is not a request to cancel us."""
+async def _run_in_task(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for `work` and ignore its errors. Raises CancelledError only if the caller is cancelled."""
     task = asyncio.ensure_future(work)
-    await asyncio.wait([task], timeout=GRACE)
+    await asyncio.wait([task], timeout=STOP_STEP_TIMEOUT_S)
     if not task.done():
         task.cancel()
-    elif not task.cancelled():
-        task.exception()  # asked for, or the loop would complain; a consumer that fails to end has ended
+    else:
+        mark_retrieved(task)
+
+
+def set_broker_timeout(producer: AIOKafkaProducer, milliseconds: int) -> None:
+    """Set the time that a producer waits for a single broker, apart from the time that a record has to be acknowledged.
+
+    aiokafka uses `request_timeout_ms` for both, so after one silent broker no time is left to try another. This sets the
+    attribute `_request_timeout_ms` of the producer's client only. Checked with aiokafka 0.14.
+    """
+    # No upstream issue found; https://github.com/aio-libs/aiokafka/issues/197 (closed) discusses the shared timeout.
+    producer.client._request_timeout_ms = milliseconds
+
+
+def create_transaction_waiter(producer: AIOKafkaProducer) -> None:
+    """Let an idempotent producer record a fatal error outside of a transaction. Call this within the event loop.
+
+    When the sender task fails, aiokafka stores the error in `_txn_manager._transaction_waiter`, which is None until the
+    first transaction begins. The callback of the task then raises AttributeError. This creates the future in advance.
+    Checked with aiokafka 0.14.
+    """
+    # No upstream issue found.
+    producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
+
+
+async def drop_producer(producer: AIOKafkaProducer) -> None:
+    """Stop an idempotent producer at once, so that nothing it holds is sent later. Unsent records fail with ProducerDropped.
+
+    `AIOKafkaProducer.stop` waits until everything is sent, and an idempotent producer retries forever while the broker is
+    away. After an unknown outcome nothing may arrive later. This cancels the sender task, closes the connections and fails
+    all batches. Batches that wait to be retried are not in `_pending_batches`, from which aiokafka removes each batch that
+    fails, so they are added first. The sender task is cancelled repeatedly, because it catches the first cancellation and
+    waits for its requests, which retry forever. Checked with aiokafka 0.14.
+    Upstream: https://github.com/aio-libs/aiokafka/issues/1101.
+    """
+    producer._closed = True
+    sender = producer._sender.sender_task
+    if sender is not None:
+        sender.cancel()
+    await producer.client.close()
+    accumulator = producer._message_accumulator
+    accumulator._pending_batches.update(batch for batches in accumulator._batches.values() for batch in batches)
+    accumulator.fail_all(ProducerDropped())
+    for _ in range(CANCEL_ATTEMPTS):
+        if sender is not None and not sender.done():
+            sender.cancel()
+            await asyncio.wait([sender], timeout=CANCEL_WAIT_S)
+    _mark_failures_retrieved(producer)
+
+
+def _mark_failures_retrieved(producer: AIOKafkaProducer) -> None:
+    """Keep the event loop from logging errors of a dropped producer: the call that failed has raised them already."""
+    waiters = [batch._drain_waiter for batches in producer._message_accumulator._batches.values() for batch in batches]
+    for waiter in (*waiters, producer._txn_manager._transaction_waiter):
+        if waiter.done():
+            mark_retrieved(waiter)
+
+
+def mark_retrieved(future: asyncio.Future[Any]) -> None:
+    """Retrieve the error of a finished future, so that the event loop does not log it as never retrieved."""
+    if not future.cancelled():
+        future.exception()

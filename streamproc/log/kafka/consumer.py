@@ -1,4 +1,4 @@
-"""Reading one partition of Kafka."""
+"""Consumer of one partition of Kafka."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from streamproc.log.kafka.settings import KafkaSettings, milliseconds, produce_t
 from streamproc.log.port import Offset, Record
 
 FETCH_BYTES = 4 * 1024 * 1024
-"""Of one fetch of a partition, unless a single record is larger."""
+"""Maximum size of a fetch of a partition. A single record may be larger."""
 LEADER_TIMEOUT_S, METADATA_TIMEOUT_S = 1.0, 5.0
-"""Seconds to ask who led last what the topic is now, and then whoever leads now, before a read is LogUnavailable."""
+"""Maximum time to request the topic id from the last known leader, then from the current leader. In seconds."""
 
 
 class PartitionConsumer:
-    """A consumer of one partition.
+    """Consumer of one partition.
 
-    aiokafka says once that an offset is out of range, and says nothing when a topic was created anew and is long enough
-    to be read on, or may not be read at all. So whatever it fetched is only handed out after the leader has told that
-    the topic is still the one that was opened.
+    aiokafka reports only once that an offset is out of range. It does not report that a topic was recreated, if the new
+    topic has enough records, or that it may not be read. So fetched records are returned only after the leader has confirmed
+    that the topic still has the id that was opened.
     """
 
     def __init__(
@@ -42,11 +42,9 @@ class PartitionConsumer:
         offset: Offset,
         timeout: float,
         closed: Callable[[PartitionConsumer], None],
-        *,
-        committed: bool,
     ) -> None:
         self._topics, self._closed = topics, closed
-        self._patience = min(METADATA_TIMEOUT_S, timeout)
+        self._metadata_timeout = min(METADATA_TIMEOUT_S, timeout)
         self._at = TopicPartition(topic, partition)
         self._position = offset
         self._fetched: Sequence[Record] = ()
@@ -55,16 +53,16 @@ class PartitionConsumer:
         self._consumer = AIOKafkaConsumer(
             auto_offset_reset="none",
             enable_auto_commit=False,
-            isolation_level="read_committed" if committed else "read_uncommitted",
+            isolation_level="read_committed",
             max_partition_fetch_bytes=FETCH_BYTES,
             request_timeout_ms=milliseconds(produce_timeout(timeout)),
             **settings.options(),
         )
-        disable_topic_auto_creation(self._consumer._client)
-        require_brokers_on_bootstrap(self._consumer._client)
+        disable_topic_auto_creation(self._consumer)
+        require_brokers_on_bootstrap(self._consumer)
 
     async def open(self) -> None:
-        """Check that the offset is in the log, and begin to fetch."""
+        """Check that the offset is in the log, and start fetching. Raises OffsetLost, NoSuchTopic and LogUnavailable."""
         self._opened = await self._topics.partition_metadata(self._at.topic, self._at.partition)
         start, end = await self._extent()
         if not start <= self._position <= end:
@@ -104,35 +102,37 @@ class PartitionConsumer:
         try:
             found = await self._consumer.getmany(self._at, timeout_ms=int(1000 * timeout), max_records=count)
         except OffsetOutOfRangeError:
-            raise await self._loss() from None
+            raise await self._offset_error() from None
         except KafkaError as error:
             raise translate_error(error, f"reading {self._at.topic}", LogUnavailable) from None
         records: Sequence[Record] = found.get(self._at, ())
         return records
 
     async def _check_topic(self) -> None:
-        """Of the leader: it knows of a new topic before it serves it."""
+        """Check the topic id with the leader, which knows of a recreated topic before it serves it."""
         assert self._opened is not None
         try:
             leader = self._opened.leaders[self._at.partition]
-            look = await self._topics.topic_metadata(self._at.topic, node=leader, timeout=LEADER_TIMEOUT_S)
+            metadata = await self._topics.topic_metadata(self._at.topic, node=leader, timeout=LEADER_TIMEOUT_S)
         except LogUnavailable:
-            # A partition without a leader must not look like one to which nothing is sent.
-            look = await self._topics.metadata_from_leader(self._at.topic, self._at.partition, timeout=self._patience)
-        if look.id != self._opened.id:
-            raise await self._loss()
-        self._opened = look
+            # A partition without a leader must raise an error, and not look like one without new records.
+            metadata = await self._topics.metadata_from_leader(
+                self._at.topic, self._at.partition, timeout=self._metadata_timeout
+            )
+        if metadata.id != self._opened.id:
+            raise await self._offset_error()
+        self._opened = metadata
 
     async def _extent(self) -> tuple[int, int]:
         topic, partition = self._at.topic, self._at.partition
         return await self._topics.offset(topic, partition, EARLIEST), await self._topics.offset(topic, partition, LATEST)
 
-    async def _loss(self) -> OffsetLost | LogUnavailable:
-        """Why a broker does not have our offset: one that was away for a while may not have it yet."""
+    async def _offset_error(self) -> OffsetLost | LogUnavailable:
+        """Return the error for an offset that a broker does not have. A broker that was away may not have it yet."""
         assert self._opened is not None
         start, end = await self._extent()
         if start <= self._position <= end and (await self._topics.topic_metadata(self._at.topic)).id == self._opened.id:
-            return LogUnavailable(f"reading {self._at.topic}: a broker answers that is behind the others")
+            return LogUnavailable(f"reading {self._at.topic}: the broker that answered is behind the others")
         return OffsetLost(self._at.topic, self._at.partition, self._position, start, end)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What aiokafka raises, in the words of the port."""
+"""Translates errors of aiokafka to the errors of the `Log` port."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from aiokafka import errors as kafka
 from streamproc.errors import Fenced, LogError, NotAllowed, RecordTooLarge
 from streamproc.log.port import MAX_RECORD_BYTES
 
-# aiokafka writes keys and values into its debug messages, and a line for each of its retries. What matters reaches us as
-# an exception or an answer that fails to come; the rest stays silent whatever level the program logs at.
+# aiokafka logs keys and values in debug messages, and a line for each retry. Errors that matter are raised, so its logger is
+# silenced at every log level.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-# It also writes to connections that are lost, until it notices; then the loop says this, and a command would show it.
+# aiokafka writes to lost connections until it detects the loss. asyncio then logs this message, which users would see.
 LOST_CONNECTION = "socket.send() raised exception."
 logging.getLogger("asyncio").addFilter(lambda record: record.msg != LOST_CONNECTION)
 
@@ -41,7 +41,7 @@ TOO_LARGE = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
 
 
 def translate_error(error: BaseException, what: str, otherwise: type[LogError], *, size: int = 0) -> LogError:
-    """The port's error for what aiokafka raised while it did `what`; `otherwise` if it is none with a meaning of its own."""
+    """Return the port's error for an error of aiokafka during `what`. An error without a counterpart becomes `otherwise`."""
     for each in (error, error.__cause__):
         if isinstance(each, FENCED):
             return Fenced(f"{what}: another process took over, or the transaction timed out")
@@ -55,11 +55,11 @@ def translate_error(error: BaseException, what: str, otherwise: type[LogError], 
 
 
 def translate_error_code(code: int, what: str, otherwise: type[LogError]) -> LogError:
-    """The same for an error code in a broker's answer."""
+    """Return the port's error for an error code in a broker's response."""
     return translate_error(kafka.for_code(code)(), what, otherwise)
 
 
 def _name(error: BaseException) -> str:
-    """Without the arguments, which may be whole requests."""
+    """Return the message or the name of an error, without its arguments, which may contain whole requests."""
     message = getattr(error, "message", None)
     return message if isinstance(message, str) and message else type(error).__name__

@@ -1,4 +1,4 @@
-"""Who gathers which partition, by a consumer group of Kafka."""
+"""Group membership by a consumer group of Kafka."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from streamproc.log.kafka.error_translation import translate_error
 from streamproc.log.kafka.settings import KafkaSettings
 
 POLL_INTERVAL_S = 0.05
-"""Seconds between two looks at the assignment."""
+"""Seconds between two checks of the assignment."""
 MAX_HEARTBEAT_INTERVAL_S = 3.0
-"""Seconds between two heartbeats at most: by them a member hears that partitions are to be shared anew."""
+"""Maximum seconds between two heartbeats. Their responses announce a rebalance."""
 MAX_POLL_INTERVAL_S = 60.0
-"""Seconds without a call of `assigned` after which the group takes this member for dead."""
+"""Seconds without a call of `assigned` after which this member leaves the group."""
 
 
 class _PauseAll(ConsumerRebalanceListener):  # type: ignore[misc]
-    """The consumer only holds partitions, others read them. No more than this: aiokafka hides what fails here."""
+    """Pauses all assigned partitions, because other consumers read them. aiokafka hides errors that are raised here."""
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._consumer = consumer
         self.joined = False
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Fetch nothing. Called for an empty assignment, too."""
+        """Pause the partitions. This is also called for an empty assignment."""
         self._consumer.pause(*assigned)
         self.joined = True
 
@@ -49,7 +49,7 @@ class KafkaGroupMembership:
             group_id=group,
             group_instance_id=settings.instance,
             enable_auto_commit=False,
-            # Without a position aiokafka would raise for each partition; this one is never read from.
+            # aiokafka raises an error for a partition without a position. This consumer never reads from it.
             auto_offset_reset="latest",
             session_timeout_ms=int(1000 * settings.timeouts.session),
             heartbeat_interval_ms=int(1000 * min(MAX_HEARTBEAT_INTERVAL_S, settings.timeouts.session / 3)),
@@ -58,11 +58,11 @@ class KafkaGroupMembership:
             **settings.options(),
         )
         self._listener = _PauseAll(self._consumer)
-        disable_topic_auto_creation(self._consumer._client)
-        require_brokers_on_bootstrap(self._consumer._client)
+        disable_topic_auto_creation(self._consumer)
+        require_brokers_on_bootstrap(self._consumer)
 
     async def open(self) -> None:
-        """Join; the first assignment comes later."""
+        """Join the group. The first assignment arrives later. Raises LogUnavailable."""
         try:
             await self._consumer.start()
         except (KafkaError, OSError, TimeoutError) as error:
@@ -86,7 +86,7 @@ class KafkaGroupMembership:
             await asyncio.sleep(min(POLL_INTERVAL_S, left))
 
     async def _poll(self) -> None:
-        """Show that we live, and hear of errors. While the group is rebalancing this would wait for its end."""
+        """Signal that this member is alive, and raise errors of the group. A rebalance blocks this, hence the timeout."""
         try:
             async with asyncio.timeout(POLL_INTERVAL_S):
                 await self._consumer.getmany(timeout_ms=0)

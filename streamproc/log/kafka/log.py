@@ -1,4 +1,4 @@
-"""The port on a Kafka cluster."""
+"""The `Log` port on a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from streamproc.log.kafka.settings import KafkaSettings
 from streamproc.log.port import Offset, TopicSettings, check_size
 
 SLOW_CONNECTION_S = 2.0
-"""Seconds of connecting after which `on_slow` is called."""
+"""Time of connecting after which `on_slow` is called, in seconds."""
 
 
 class KafkaLog:
-    """A connection. What it handed out is closed with it. No call takes much more than `timeout` seconds."""
+    """A connection. Leaving it closes its readers, producers and memberships. Calls take at most about `timeout` seconds."""
 
     def __init__(self, settings: KafkaSettings, *, timeout: float = 30.0, on_slow: Callable[[], None] | None = None) -> None:
         self._settings, self._timeout, self._on_slow = settings, timeout, on_slow
@@ -29,7 +29,7 @@ class KafkaLog:
     async def __aenter__(self) -> Self:
         self._connection = AdminConnection(self._settings, self._timeout)
         self._topics = TopicAdmin(self._connection)
-        self._appender = IdempotentProducer(self._settings, self._topics, self._timeout)
+        self._producer = IdempotentProducer(self._settings, self._topics, self._timeout)
         slow = None if self._on_slow is None else asyncio.get_running_loop().call_later(SLOW_CONNECTION_S, self._on_slow)
         try:
             await self._connection.start()
@@ -46,7 +46,7 @@ class KafkaLog:
     ) -> None:
         for each in list(self._open):
             await each.close()
-        await self._appender.close()
+        await self._producer.close()
         await self._connection.close()
 
     async def brokers(self) -> int:
@@ -81,12 +81,10 @@ class KafkaLog:
     ) -> Sequence[Offset]:
         for key, value in records:
             check_size(topic, key, value)
-        return await self._appender.append(topic, partition, records)
+        return await self._producer.append(topic, partition, records)
 
-    async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> PartitionConsumer:
-        reader = PartitionConsumer(
-            self._settings, self._topics, topic, partition, offset, self._timeout, self._open.discard, committed=committed
-        )
+    async def reader(self, topic: str, partition: int, offset: Offset) -> PartitionConsumer:
+        reader = PartitionConsumer(self._settings, self._topics, topic, partition, offset, self._timeout, self._open.discard)
         self._open.add(reader)
         try:
             await reader.open()
@@ -100,11 +98,11 @@ class KafkaLog:
         self, transactional_id: str, *, timeout: float | None = None
     ) -> KafkaTransactionalProducer:
         seconds = self._settings.timeouts.transaction if timeout is None else timeout
-        transactor = KafkaTransactionalProducer(
+        producer = KafkaTransactionalProducer(
             self._settings, self._topics, transactional_id, seconds, self._timeout, self._open.discard
         )
-        self._open.add(transactor)
-        return transactor
+        self._open.add(producer)
+        return producer
 
     async def join_group(self, group: str, topic: str) -> KafkaGroupMembership:
         await self._topics.topic_metadata(topic)
@@ -119,6 +117,6 @@ class KafkaLog:
         return membership
 
     async def _check_authentication(self, error: BaseException) -> None:
-        """A client that cannot be started does not tell why; old connections live on when new ones are denied."""
+        """Raise NotAllowed if the brokers deny this user. aiokafka does not report why a client cannot be started."""
         if isinstance(error, LogUnavailable):
             await self._connection.check_authentication()

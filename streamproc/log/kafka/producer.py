@@ -1,4 +1,4 @@
-"""Producers that wait for all replicas, and that can be got rid of while the broker is away."""
+"""Producers whose records are acknowledged by all in-sync replicas, and which can be stopped while the broker is away."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streamproc.errors import LogError, LogUnavailable, OutcomeUnknown
 from streamproc.log.kafka.admin import LATEST, TopicAdmin
-from streamproc.log.kafka.aiokafka_patches import disable_topic_auto_creation, require_brokers_on_bootstrap
+from streamproc.log.kafka.aiokafka_patches import (
+    create_transaction_waiter,
+    disable_topic_auto_creation,
+    drop_producer,
+    mark_retrieved,
+    require_brokers_on_bootstrap,
+    set_broker_timeout,
+)
 from streamproc.log.kafka.error_translation import translate_error
 from streamproc.log.kafka.settings import KafkaSettings, milliseconds, produce_timeout
 from streamproc.log.port import NO_TIME, Offset, check_size
 from streamproc.log.transaction_state import TransactionState, TransactionStateMachine
 
 BATCH_BYTES = 256 * 1024
-"""Of one produce request for a partition, unless a single record is larger."""
+"""Maximum size of a batch for one partition in a produce request. A single record may be larger."""
 STOP_TIMEOUT_S = 5.0
-"""Seconds a producer gets to end in order."""
+"""Maximum time for a producer to send what it holds before it is dropped, in seconds."""
 
 ERRORS = (KafkaError, OSError, TimeoutError, AssertionError)
-"""aiokafka asserts what may happen when a topic changes under it."""
-
-
-class _Dropped(KafkaError):  # type: ignore[misc]
-    message = "its producer was dropped, because another record failed"
+"""What aiokafka raises. Some of its assertions fail when a topic is deleted or recreated while it is in use."""
 
 
 def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIOKafkaProducer:
-    """Idempotent, acknowledged by all replicas in sync; not started."""
+    """Return an idempotent producer, not started. All in-sync replicas have `timeout` seconds to acknowledge a record."""
     producer = AIOKafkaProducer(
         acks="all",
         enable_idempotence=True,
@@ -41,19 +44,19 @@ def new_producer(settings: KafkaSettings, timeout: float, **options: Any) -> AIO
         **settings.options(),
         **options,
     )
-    # Of one broker alone: a record that waits for a leader has all of the time, and then nothing of it is repeated.
-    producer.client._request_timeout_ms = milliseconds(produce_timeout(timeout))
-    disable_topic_auto_creation(producer.client)
-    require_brokers_on_bootstrap(producer.client)
-    # aiokafka reports its end to this future, which it only has within a transaction.
-    producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
+    # A record that waits for a leader has the whole timeout, a request to one broker only a part of it.
+    set_broker_timeout(producer, milliseconds(produce_timeout(timeout)))
+    disable_topic_auto_creation(producer)
+    require_brokers_on_bootstrap(producer)
+    create_transaction_waiter(producer)
     return producer
 
 
 async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) -> None:
-    """End it in order if that is possible soon; `at_once` also drops what was not sent yet.
+    """Send what the producer holds within STOP_TIMEOUT_S seconds, then stop it. With `at_once`, drop unsent records.
 
-    An idempotent producer repeats for ever by itself: after an unknown outcome nothing of it may arrive later on.
+    An idempotent producer retries forever. After an unknown outcome it must be stopped at once, so that no record of it
+    arrives later.
     """
     if not at_once:
         try:
@@ -62,33 +65,11 @@ async def stop_producer(producer: AIOKafkaProducer, *, at_once: bool = False) ->
             return
         except ERRORS:
             pass
-    producer._closed = True
-    sender = producer._sender.sender_task
-    if sender is not None:
-        sender.cancel()
-    await producer.client.close()
-    accumulator = producer._message_accumulator
-    # What waits to be repeated is in none of its lists of what is under way, from which aiokafka strikes all that fails.
-    accumulator._pending_batches.update(batch for batches in accumulator._batches.values() for batch in batches)
-    accumulator.fail_all(_Dropped())
-    # Cancelled once it waits for what it has under way, which repeats for ever; again, and it gives up that too.
-    for _ in range(10):
-        if sender is not None and not sender.done():
-            sender.cancel()
-            await asyncio.wait([sender], timeout=0.1)
-    _forget_failures(producer)
-
-
-def _forget_failures(producer: AIOKafkaProducer) -> None:
-    """What ended a producer was raised by the call that met it; the loop need not report it again for each future."""
-    waiters = [batch._drain_waiter for batches in producer._message_accumulator._batches.values() for batch in batches]
-    for waiter in (*waiters, producer._txn_manager._transaction_waiter):
-        if waiter.done():
-            _seen(waiter)
+    await drop_producer(producer)
 
 
 class IdempotentProducer:
-    """What is appended outside transactions, by one producer that is replaced whenever something went wrong."""
+    """Appends records outside of transactions. After an error its aiokafka producer is dropped and replaced by a new one."""
 
     def __init__(self, settings: KafkaSettings, topics: TopicAdmin, timeout: float) -> None:
         self._settings, self._topics, self._timeout = settings, topics, timeout
@@ -97,7 +78,10 @@ class IdempotentProducer:
         self._known: set[tuple[str, int]] = set()
 
     async def append(self, topic: str, partition: int, records: Sequence[tuple[bytes | None, bytes]]) -> Sequence[Offset]:
-        """The offsets, once all are acknowledged."""
+        """Append `(key, value)` records and return their offsets when all are acknowledged.
+
+        Raises OutcomeUnknown if some may have been appended, and LogUnavailable if none was sent.
+        """
         if (topic, partition) not in self._known:
             await self._topics.partition_metadata(topic, partition)
             self._known.add((topic, partition))
@@ -107,7 +91,7 @@ class IdempotentProducer:
             async with asyncio.timeout(self._timeout):
                 for key, value in records:
                     sent.append(await producer.send(topic, value, key=key, partition=partition))
-                    sent[-1].add_done_callback(_seen)
+                    sent[-1].add_done_callback(mark_retrieved)
                 offsets = [Offset((await each).offset) for each in sent]
         except ERRORS as error:
             await self._drop(producer)
@@ -117,11 +101,11 @@ class IdempotentProducer:
             await self._drop(producer)
             raise
         if any(offset < 0 for offset in offsets):
-            raise OutcomeUnknown(f"{topic}: the broker had the records already, and does not tell where")
+            raise OutcomeUnknown(f"{topic}: the broker has the records already, but does not return their offsets")
         return offsets
 
     async def close(self) -> None:
-        """End in order."""
+        """Send what is left and stop."""
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await stop_producer(producer)
@@ -151,19 +135,14 @@ class IdempotentProducer:
         await stop_producer(producer, at_once=True)
 
 
-def _seen(future: asyncio.Future[Any]) -> None:
-    """So that no failure of a record which nobody waits for any more is reported by the loop."""
-    if not future.cancelled():
-        future.exception()
-
-
 COMMIT_VISIBLE_TIMEOUT_S = 5.0
-"""Seconds to wait until readers can see the end of a transaction that is decided."""
+"""Maximum time to wait until readers can see a committed transaction, in seconds."""
 COMMIT_VISIBLE_POLL_S = 0.01
+"""Seconds between two requests for the last stable offset during that time."""
 
 
 class KafkaTransactionalProducer:
-    """One transactional producer. Every send is awaited: Kafka commits a transaction of which a send failed."""
+    """Transactional producer on Kafka. It awaits each send, because Kafka commits a transaction even if a send failed."""
 
     def __init__(
         self,
@@ -171,21 +150,21 @@ class KafkaTransactionalProducer:
         topics: TopicAdmin,
         transactional_id: str,
         timeout: float,
-        patience: float,
+        call_timeout: float,
         closed: Callable[[KafkaTransactionalProducer], None],
     ) -> None:
         self._settings, self._topics, self._id = settings, topics, transactional_id
-        self._timeout, self._patience, self._closed = timeout, patience, closed
-        self._moves = TransactionStateMachine()
+        self._timeout, self._call_timeout, self._closed = timeout, call_timeout, closed
+        self._state = TransactionStateMachine()
         self._producer: AIOKafkaProducer | None = None
         self._known: set[tuple[str, int]] = set()
         self._sent: dict[tuple[str, int], int] = {}
-        """The last offset in each partition of the open transaction."""
+        """Last offset of the open transaction in each partition."""
 
     async def fence(self) -> None:
         async with self._call("fence"):
             options = {"transactional_id": self._id, "transaction_timeout_ms": int(1000 * self._timeout)}
-            self._producer = new_producer(self._settings, self._patience, **options)
+            self._producer = new_producer(self._settings, self._call_timeout, **options)
             try:
                 await self._producer.start()
             except KafkaConnectionError:
@@ -211,15 +190,10 @@ class KafkaTransactionalProducer:
     async def commit(self) -> None:
         async with self._call("commit"):
             await self._started().commit_transaction()
-        await self._until_stable()
+        await self._wait_until_visible()
 
-    async def abort(self) -> None:
-        async with self._call("abort"):
-            await self._started().abort_transaction()
-        await self._until_stable()
-
-    async def _until_stable(self) -> None:
-        """Kafka answers when the end is decided, and lets readers know some milliseconds later."""
+    async def _wait_until_visible(self) -> None:
+        """Wait until readers see the commit. Kafka acknowledges it some milliseconds before it writes the commit markers."""
         sent, self._sent = self._sent, {}
         with suppress(LogError, TimeoutError):
             async with asyncio.timeout(COMMIT_VISIBLE_TIMEOUT_S):
@@ -228,23 +202,23 @@ class KafkaTransactionalProducer:
                         await asyncio.sleep(COMMIT_VISIBLE_POLL_S)
 
     async def close(self) -> None:
-        """Leaves an open transaction to time out or to be fenced."""
+        """Stop the producer. An open transaction stays open until it times out or is fenced."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            # What a transactor that failed still has under way must not arrive later on.
-            await stop_producer(producer, at_once=self._moves.state is not TransactionState.READY)
+            # After a failed call no record that is still unsent may arrive later.
+            await stop_producer(producer, at_once=self._state.state is not TransactionState.READY)
         self._closed(self)
 
     @asynccontextmanager
     async def _call(self, call: str, where: str = "", *, size: int = 0) -> AsyncIterator[None]:
-        with self._moves.transition(call):
+        with self._state.transition(call):
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._call_timeout):
                     yield
             except ERRORS as error:
                 raise translate_error(error, f"{call} of {self._id}{where}", OutcomeUnknown, size=size) from None
 
     def _started(self) -> AIOKafkaProducer:
         if self._producer is None:
-            raise RuntimeError("the transactor is closed")
+            raise RuntimeError("the transactional producer is closed")
         return self._producer

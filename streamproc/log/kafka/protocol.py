@@ -1,4 +1,4 @@
-"""Requests that aiokafka does not have, or not right: what a topic is, by its id, without creating it; and its offsets."""
+"""Requests of the Kafka protocol that aiokafka lacks or encodes wrongly: metadata with topic ids, and offsets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aiokafka.protocol.types import (
 
 
 class Uuid:
-    """Sixteen bytes as they are."""
+    """Kafka's UUID: sixteen bytes."""
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
@@ -92,7 +92,10 @@ class TopicsRequestStruct(RequestStruct):  # type: ignore[misc]
 
 
 class TopicsRequest(Request[TopicsRequestStruct]):  # type: ignore[misc]
-    """Ask for these topics, or for all of them. Version 12, which brokers know since 3.1, is the first to show ids."""
+    """Requests metadata of some topics, or of all (None), without creating them. Needs brokers of version 3.1 or newer.
+
+    Version 12, which brokers have since 3.1, is the first that supports topic ids.
+    """
 
     API_KEY = 3
 
@@ -150,9 +153,9 @@ class OffsetsRequestStruct(RequestStruct):  # type: ignore[misc]
 
 
 class OffsetsRequest(Request[OffsetsRequestStruct]):  # type: ignore[misc]
-    """Ask for one offset of a partition, of a leader of this epoch: one of an older epoch refuses, as one of a newer does.
+    """Requests one offset of a partition. A leader of another epoch than `epoch` returns an error.
 
-    aiokafka writes the epoch with twice the bytes that brokers read.
+    The request of aiokafka encodes the epoch with 64 instead of 32 bits.
     """
 
     API_KEY = 2

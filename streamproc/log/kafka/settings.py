@@ -1,4 +1,4 @@
-"""How to reach Kafka: the servers of the URL, and what the environment says about security and time-outs."""
+"""Settings of the connection to Kafka: servers from the URL, security and timeouts from the environment."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ PREFIX = "STREAMPROC_KAFKA_"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 KNOWN = tuple(name.removeprefix(PREFIX) for name in KNOWN_VARIABLES if name.startswith(PREFIX))
-"""The settings, without their prefix."""
+"""Names of the settings without the prefix."""
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long the brokers wait for a process that has fallen silent. In seconds."""
+    """Time that brokers wait for a process that does not respond, in seconds."""
 
     session: float = 10.0
-    """A gatherer that was not heard of for so long loses its partitions to the others. Heartbeats come more often.
-    Short: a crash is noticed soon. Long: a busy machine is not taken for a dead one. Brokers allow 6..1800 s unless their
-    `group.min.session.timeout.ms` and `group.max.session.timeout.ms` say otherwise."""
+    """A gatherer that sends no heartbeat for this time loses its partitions to the others. With a short value a crash is
+    detected soon; with a long value a busy machine keeps its partitions. Brokers allow 6 to 1800 s by default
+    (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."""
     transaction: float = 60.0
-    """A transaction that a synthesizer left open for so long is aborted, and readers can go on behind it. A new synthesizer
-    ends that of the one before at once, so this matters only until there is one. It must be longer than a period takes to
-    publish: a 90 MB transaction takes 3 s. Brokers allow up to `transaction.max.timeout.ms`, 900 s unless told otherwise."""
+    """A transaction that a synthesizer leaves open for this time is aborted, and readers can continue after it. A new
+    synthesizer aborts it at once, so this matters only until one is started. It must be longer than publishing a period
+    takes: a transaction of 90 MB takes 3 s. Brokers allow up to `transaction.max.timeout.ms`, by default 900 s."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Timeouts:
-        """From the values of SESSION_TIMEOUT and TRANSACTION_TIMEOUT, where they are set."""
+        """Parse SESSION_TIMEOUT and TRANSACTION_TIMEOUT. Raises InvalidInput."""
         return cls(
             _seconds("SESSION_TIMEOUT", given, cls.session, most=1800.0),
             _seconds("TRANSACTION_TIMEOUT", given, cls.transaction, most=900.0),
@@ -46,27 +46,27 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Every client of one connection is made with these."""
+    """Settings of every client of a connection."""
 
     servers: tuple[str, ...]
-    """`host:port` of some brokers; the others are learned from them."""
+    """`host:port` of some brokers. Clients learn the others from them."""
     security: str = "PLAINTEXT"
     mechanism: str = MECHANISMS[0]
     """For SASL_SSL and SASL_PLAINTEXT."""
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
-    """For SSL and SASL_SSL; the broker's name is always checked."""
+    """For SSL and SASL_SSL. The host name of the broker is always checked."""
     certificate: str | None = None
-    """The file of ours, for a broker that asks for it."""
+    """File of the client certificate, for a broker that requires one."""
     instance: str | None = None
-    """A name this process keeps when it restarts: its partitions wait for it until the session times out."""
+    """Static group member id. After a restart the process gets its partitions back if the session has not timed out."""
     timeouts: Timeouts = Timeouts()
 
     @classmethod
     def parse(cls, servers: tuple[str, ...], environ: Mapping[str, str]) -> KafkaSettings:
-        """From STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY, _INSTANCE, _SESSION_TIMEOUT
-        and _TRANSACTION_TIMEOUT."""
+        """Parse STREAMPROC_KAFKA_SECURITY, _MECHANISM, _USER, _PASSWORD_FILE, _CA, _CERT, _KEY, _INSTANCE, _SESSION_TIMEOUT
+        and _TRANSACTION_TIMEOUT. Raises InvalidInput."""
         check_environment(environ)
         given = {name: environ[PREFIX + name] for name in KNOWN if environ.get(PREFIX + name)}
         security = _one_of("SECURITY", given, PROTOCOLS)
@@ -78,7 +78,7 @@ class KafkaSettings:
         if sasl and not {"USER", "PASSWORD_FILE"} <= set(given):
             raise InvalidInput(f"{PREFIX}SECURITY is {security}: expected {PREFIX}USER and {PREFIX}PASSWORD_FILE too")
         if (security, given.get("MECHANISM")) == ("SASL_PLAINTEXT", "PLAIN"):
-            warn_once(f"{PREFIX}MECHANISM is PLAIN without TLS: whoever listens on the network learns the password")
+            warn_once(f"{PREFIX}MECHANISM is PLAIN without TLS, so the password can be read on the network")
         return cls(
             servers,
             security,
@@ -92,11 +92,11 @@ class KafkaSettings:
         )
 
     def options(self) -> dict[str, Any]:
-        """As the constructors of aiokafka take them."""
+        """Return keyword arguments for the constructors of aiokafka's clients."""
         return {"bootstrap_servers": list(self.servers), **self.security_options()}
 
     def security_options(self) -> dict[str, Any]:
-        """Those that a single connection takes too."""
+        """Return keyword arguments for a single connection of aiokafka."""
         return {
             "security_protocol": self.security,
             "ssl_context": self.tls,
@@ -131,8 +131,8 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=given.get("CA"))
         if "CERT" in given:
             for name in ("KEY", "CERT"):
-                Path(given[name]).open("rb").close()  # OpenSSL does not tell which of the two it cannot read
-            # An encrypted key would make OpenSSL ask on the terminal.
+                Path(given[name]).open("rb").close()  # OpenSSL does not report which of the two it cannot read.
+            # Without a password callback, OpenSSL asks on the terminal for the password of an encrypted key.
             context.load_cert_chain(given["CERT"], given["KEY"], password=lambda: b"")
             warn_if_open(f"{PREFIX}KEY", Path(given["KEY"]))
     except ssl.SSLError as error:
@@ -145,22 +145,26 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
 
 
 MIN_BROKER_TIMEOUT_S = 2.0
-"""Seconds for one broker to answer, at least, unless the whole call has less."""
+"""Minimum time for a request to one broker, in seconds, unless the timeout of the whole call is shorter.
+
+Timeouts for a single broker are shorter than the timeout of a call, so that after one silent broker there is time to try
+another.
+"""
 
 
 def metadata_timeout(timeout: float) -> float:
-    """Of a call that may take so many seconds: for what any broker answers at once."""
+    """Return the seconds to wait for one broker's metadata, within a call that may take `timeout` seconds."""
     return max(timeout / 8, min(timeout, MIN_BROKER_TIMEOUT_S))
 
 
 def produce_timeout(timeout: float) -> float:
-    """The same for what may take a broker longer, such as a record that all copies must have.
+    """Return the seconds to wait for one broker's response that may take longer, such as an acknowledgement by all replicas.
 
-    Two may be silent one after the other, and still a third is asked in time.
+    After two silent brokers there is time left for a third.
     """
     return max(timeout / 3, min(timeout, MIN_BROKER_TIMEOUT_S))
 
 
 def milliseconds(seconds: float) -> int:
-    """As aiokafka counts."""
+    """Convert seconds to the milliseconds that aiokafka expects."""
     return int(1000 * seconds)

@@ -91,7 +91,8 @@ class SimulatedTransactionalProducer:
             await self._log.change("commit", None, lambda: broker.end(transaction, Status.COMMITTED))
 
     async def abort(self) -> None:
-        with self._moves.transition("abort"):
+        """Abort the open transaction. No role of the product does this, but other clients of a topic may."""
+        with self._moves.transition("commit"):
             broker, transaction = self._log.broker, self._open()
             await self._log.change("abort", None, lambda: broker.end(transaction, Status.ABORTED))
 

@@ -1,4 +1,7 @@
-"""`python -m tests.simulation.hunt SEEDS`: simulate until a promise is broken; prints after how many seeds, and which."""
+"""`python -m tests.simulation.seed_search SEEDS`: simulate seeds 1, 2, ... until one violates an invariant.
+
+It prints the number of seeds and the first violation.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from tests.simulation.run import run_seed
 
 
 def main(seeds: int) -> int:
-    """The exit code: 1 if a promise was broken."""
+    """Return the exit code: 1 if an invariant was violated."""
     for seed in range(1, seeds + 1):
         try:
             violations = run_seed(seed).violations
         except Exception as failure:
-            # A system that breaks down altogether does not keep its promises.
+            # A mutant may break the program so badly that the simulation cannot finish; that counts as noticed.
             print(seed, f"the run failed: {type(failure).__name__}")
             return 1
         if violations:

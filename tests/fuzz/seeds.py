@@ -25,11 +25,11 @@ from streamproc.releases.contract import stated_contracts
 from streamproc.replay.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
+from streamproc.testing import in_virtual_time
 from tests.fuzz.mutators import framed
 from tests.wire.examples import EXAMPLES
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld, at_random
-from tests.world.virtual_time import in_virtual_time
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
 from streamproc.status_page.sse import KEEPALIVE_S
+from streamproc.testing import VirtualLoop
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld, at_random
-from tests.world.virtual_time import VirtualLoop
 
 TOKEN = "a-token-nobody-guesses"
 """What the operator's listener wants to see."""

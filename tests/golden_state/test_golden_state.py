@@ -22,7 +22,7 @@ from streamproc.synthesizer.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
+from streamproc.testing import SimulatedBroker, SimulatedLog
 from tests.forged import rechained
 from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, released, set_up, versions
 from tests.stream.places import Place

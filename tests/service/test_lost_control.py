@@ -15,12 +15,11 @@ from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.purge import purge_study
 from streamproc.service.workers import gather, synthesize
 from streamproc.study.fingerprint import public_values
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.service.test_restoring import restoring
 from tests.world.stories import small_study
 from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 ROSTER = ("ann", "bob")
 

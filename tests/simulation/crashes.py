@@ -24,6 +24,7 @@ from typing import cast, get_args
 
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Study, WindowRelease
 from streamproc.study.releases import share_the_rest
+from streamproc.testing import in_virtual_time
 from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
 from tests.simulation.fated import Crash, Fated, Way
 from tests.simulation.invariants import check_everything
@@ -33,7 +34,6 @@ from tests.simulation.run import listening, seeded_random
 from tests.simulation.scene import SYMBOLS, Scene, Utterance
 from tests.simulation.sights import Sights
 from tests.simulation.world import World
-from tests.world.virtual_time import in_virtual_time
 
 PATIENCE = 400.0
 """Virtual seconds within which a study is released, however often its processes died."""

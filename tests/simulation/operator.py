@@ -8,7 +8,7 @@ from streamproc.service.monitor import retry_while_unavailable
 from streamproc.service.restore import restore_state
 from streamproc.service.workers import synthesize
 from streamproc.synthesizer.checkpoint import STATE_FILE
-from streamproc.testing.simulated.storage import StoredFolder
+from tests.simulated_filesystem.storage import StoredFolder
 from tests.simulation.cast import MENDABLE, delete_file
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.process import EMPTY, End, Machine, Process

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from streamproc.errors import LogUnavailable, OutcomeUnknown, StreamprocError
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
-from streamproc.testing.simulated.file_faults import FileFaults, Killed, Step
-from streamproc.testing.simulated.file_system import SimulatedFileSystem, SimulatedMachine
-from streamproc.testing.simulated.storage import StoredFolder
+from streamproc.testing import Faults, Killed, ManualClock, SimulatedBroker, SimulatedLog
+from tests.simulated_filesystem.faults import FileFaults, Step
+from tests.simulated_filesystem.filesystem import SimulatedFileSystem, SimulatedMachine
+from tests.simulated_filesystem.storage import StoredFolder
 from tests.simulation.journal import Journal
 from tests.simulation.weather import CHANGES, Weather
-from tests.world.virtual_time import ManualClock
 
 EMPTY = StoredFolder(0, 0o755)
 """A new disk."""
+
+OFFSET_CALLS = ("start_offset", "high_watermark", "last_stable_offset")
+"""Calls of the log that return an offset. Whoever closes a period asks for the end of the reports topic first."""
 
 
 @dataclass
@@ -173,7 +175,7 @@ class _CallFaults(Faults):
     async def before(self, connection: str, call: str, topic: str | None) -> None:
         process = self._process
         process.check_alive()
-        if call.endswith("_offset") and topic is not None and topic.endswith(".reports"):
+        if call in OFFSET_CALLS and topic is not None and topic.endswith(".reports"):
             process.on_closing()
         if process.paused_until:
             await self._awake()

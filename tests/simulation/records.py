@@ -10,8 +10,8 @@ import msgpack
 
 from streamproc.protocol.topics import Topics
 from streamproc.study import Study
-from streamproc.testing.simulated import SimulatedBroker
-from streamproc.testing.simulated.partition import Status, Stored
+from streamproc.testing import SimulatedBroker
+from streamproc.testing.simulated_broker import StoredRecord, TransactionStatus
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Records:
             for _, value in self._values(topic, 0, committed=False):
                 yield topic, value or b""
 
-    def public_stored(self) -> Iterator[tuple[str, Stored]]:
+    def public_stored(self) -> Iterator[tuple[str, StoredRecord]]:
         """The same, with the timestamps of the records, and when the broker received them."""
         for topic in [self._topics.ledger, *(self._topics.synthetic(r.name) for r in self._study.releases)]:
             yield from ((topic, each) for each in self._broker.topics[topic].partitions[0].stored if not each.marker)
@@ -86,6 +86,6 @@ class Records:
 
     def _values(self, topic: str, partition: int, *, committed: bool) -> Iterator[tuple[int, bytes | None]]:
         for stored in self._broker.topics[topic].partitions[partition].stored:
-            whole = stored.transaction is None or stored.transaction.status is Status.COMMITTED
+            whole = stored.transaction is None or stored.transaction.status is TransactionStatus.COMMITTED
             if not stored.marker and (whole or not committed):
                 yield stored.offset, stored.value

@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from random import Random
 
+from streamproc.testing import in_virtual_time
 from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
 from tests.simulation.invariants import check_everything
 from tests.simulation.journal import Journal, Violation
@@ -22,7 +23,6 @@ from tests.simulation.sights import Sights
 from tests.simulation.strokes import Fate, Stroke, strokes_of
 from tests.simulation.weather import RandomWeather, Weather, climate_of
 from tests.simulation.world import World
-from tests.world.virtual_time import in_virtual_time
 
 PATIENCE = 400.0
 """Virtual seconds after the last fault within which every closed period must be released."""

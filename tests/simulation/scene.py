@@ -11,7 +11,7 @@ from typing import Literal
 
 from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Schedule, Study, WindowRelease
 from streamproc.study.releases import share_the_rest
-from tests.world.virtual_time import BEGINNING
+from streamproc.testing import BEGINNING
 
 PERIOD = 1.0
 """Seconds of a period."""

@@ -77,7 +77,7 @@ def test_a_crash_that_breaks_a_promise_can_be_repeated_from_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the sync of the state file, some power cut after its rename loses a draw that was announced."""
-    from streamproc.testing.simulated.file_system import SimulatedFileSystem
+    from tests.simulated_filesystem.filesystem import SimulatedFileSystem
 
     monkeypatch.setattr(SimulatedFileSystem, "sync_file", lambda self, file: None)
     cuts = [alike[0] for alike in play(())[0].next_crashes() if alike[0].way == "power cut"]

@@ -8,8 +8,7 @@ import pytest
 
 from streamproc.errors import OutcomeUnknown
 from streamproc.log.port import Offset, TopicSettings
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
-from tests.world.virtual_time import ManualClock, in_virtual_time
+from streamproc.testing import Faults, ManualClock, SimulatedBroker, SimulatedLog, in_virtual_time
 
 
 class Torn(Faults):

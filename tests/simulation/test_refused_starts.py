@@ -9,13 +9,13 @@ from random import Random
 
 from streamproc.service.workers import synthesize
 from streamproc.study import Schedule
+from streamproc.testing import BEGINNING, in_virtual_time
 from tests.simulation.deployed import STATE, WatchedHealth
 from tests.simulation.journal import Journal
 from tests.simulation.process import End, Machine
 from tests.simulation.scene import scene_of
 from tests.simulation.weather import Climate, RandomWeather
 from tests.simulation.world import World
-from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 EVERY_SECOND = Schedule(BEGINNING, timedelta(seconds=1))
 

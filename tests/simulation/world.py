@@ -10,16 +10,15 @@ from random import Random
 from streamproc.log.topic_setup import wanted_settings
 from streamproc.protocol.control import KEY_BYTES, Key
 from streamproc.protocol.topics import Topics
-from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
-from streamproc.testing.simulated.file_system import SimulatedMachine
-from streamproc.testing.simulated.storage import StoredFolder
+from streamproc.testing import ManualClock, SimulatedBroker, SimulatedLog
+from tests.simulated_filesystem.filesystem import SimulatedMachine
+from tests.simulated_filesystem.storage import StoredFolder
 from tests.simulation.deployed import SimulatedDeployment, deployed
 from tests.simulation.journal import Journal
 from tests.simulation.process import Machine, Network, Process
 from tests.simulation.records import Records
 from tests.simulation.scene import Scene
 from tests.simulation.weather import Weather
-from tests.world.virtual_time import ManualClock
 
 SESSION_TIMEOUT = 1.5
 LONGEST_TRANSACTION = 4.0

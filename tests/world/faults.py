@@ -9,7 +9,7 @@ from random import Random
 from typing import Literal
 
 from streamproc.storage.state_folder import StateFolder
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.testing import Faults, SimulatedBroker, SimulatedLog
 
 When = Literal["before", "after"]
 

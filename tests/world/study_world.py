@@ -33,9 +33,8 @@ from streamproc.storage.state_folder import StateFolder
 from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 from streamproc.synthesizer.worker import Synthesizer, SynthesizerPorts
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.testing import Faults, ManualClock, SimulatedBroker, SimulatedLog
 from tests.world.disk import MemoryDisk
-from tests.world.virtual_time import ManualClock
 
 
 async def inline(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from streamproc.testing.simulated.file_system import SimulatedFileSystem
+    from tests.simulated_filesystem.filesystem import SimulatedFileSystem
 
 Step: TypeAlias = Literal[
     "create", "write", "sync_file", "rename", "sync_folder", "make_folder", "read", "names",
@@ -19,10 +19,6 @@ CHANGES: tuple[Step, ...] = (
     "set_mode", "remove", "remove_folder", "sweep", "lock",
 )  # fmt: skip
 """Steps that have an effect."""
-
-
-class Killed(BaseException):
-    """The process has ended: nobody handles it, and nothing it does afterwards has an effect."""
 
 
 class FileFaults:

@@ -1,4 +1,7 @@
-"""An event loop whose time passes only when everybody waits: an hour of sleeping takes no time, and is the same each run."""
+"""An asyncio event loop with virtual time: when all tasks wait, the time jumps to the next timer.
+
+An hour of `asyncio.sleep` takes no real time, and every run is the same.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
-
+"""What a `ManualClock` shows when the loop starts."""
 
 TURNS = 100_000
-"""So often a loop may turn without any time passing; more, and it would turn for ever."""
+"""Iterations of the loop without any time passing after which it is considered stuck."""
 
 
-class _Stillness:
-    """Where a loop would wait for `timeout` seconds for the world outside, they pass at once, and nothing comes."""
+class _VirtualSelector:
+    """Takes the place of the loop's selector: instead of waiting for I/O, it advances the time by the timeout."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,30 +29,30 @@ class _Stillness:
 
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
-            raise RuntimeError("everybody waits, and nothing will ever happen")
+            raise RuntimeError("deadlock: all tasks wait and no timer is set")
         self._turns = 0 if timeout > 0 else self._turns + 1
         if self._turns > TURNS:
-            self._turns = 0  # Whoever was busy is now told to end.
-            raise RuntimeError("somebody is always busy, and no time passes")
+            self._turns = 0  # The runner cancels the tasks next, which needs more iterations.
+            raise RuntimeError("a task never waits, so no time passes")
         self.now += timeout
         return []
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """For what never leaves the process: no threads, no sockets."""
+    """An event loop in virtual time, for tasks without threads and sockets. Its time starts at 0 seconds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Stillness()
+        self._selector = _VirtualSelector()
 
     @property
     def _clock_resolution(self) -> float:
-        """A timer comes at its time or later: whoever was woken sooner would wait again, and no time would pass."""
+        """The smallest step of the time. With a larger one, timers would fire early and their tasks wait again forever."""
         return math.ulp(self.time())
 
     @_clock_resolution.setter
     def _clock_resolution(self, resolution: float) -> None:
-        """That of a real clock is no matter here."""
+        """Ignore the resolution of the system's clock, which the base class sets."""
 
     def time(self) -> float:
         return self._selector.now
@@ -57,7 +60,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: None, function: Callable[..., Result], *arguments: Any
     ) -> asyncio.Future[Result]:
-        """What would be given to a thread is done at once."""
+        """Call the function at once instead of in a thread."""
         done: asyncio.Future[Result] = self.create_future()
         try:
             done.set_result(function(*arguments))
@@ -66,14 +69,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return done
 
     def _process_events(self, events: list[Any]) -> None:
-        """There are none."""
+        """Do nothing: there are no I/O events."""
 
     def _write_to_self(self) -> None:
-        """Nobody calls from another thread."""
+        """Do nothing: there are no other threads to wake the loop for."""
 
 
 class ManualClock:
-    """The `Clock` port on the running loop's time; `jump` sets the wall clock without anybody sleeping less."""
+    """A clock that shows the time of the running loop. `jump` sets it without a change to how long sleeps take."""
 
     def __init__(self) -> None:
         self._jumped = timedelta()
@@ -86,15 +89,19 @@ class ManualClock:
 
     @property
     def ahead(self) -> timedelta:
-        """How far the wall clock is ahead of the loop's time."""
+        """Sum of all jumps."""
         return self._jumped
 
     def jump(self, by: timedelta) -> None:
+        """Set the clock forward or back."""
         self._jumped += by
 
 
 def in_virtual_time(main: Coroutine[Any, Any, Result], *, at_most: float = 24 * 3600.0) -> Result:
-    """Run to the end, which must come within so many virtual seconds."""
+    """Run a coroutine in virtual time and return its result.
+
+    Raises TimeoutError after `at_most` virtual seconds, and RuntimeError if all tasks wait for each other or none waits.
+    """
 
     async def within() -> Result:
         async with asyncio.timeout(at_most):

@@ -11,8 +11,9 @@ from random import Random
 from typing import Any, BinaryIO, cast
 
 from streamproc.storage.filesystem import FileStatus
-from streamproc.testing.simulated.file_faults import FileFaults, Killed, Step
-from streamproc.testing.simulated.storage import Node, Storage, StoredFile, StoredFolder, copied, failure
+from streamproc.testing import Killed
+from tests.simulated_filesystem.faults import FileFaults, Step
+from tests.simulated_filesystem.storage import Node, Storage, StoredFile, StoredFolder, copied, failure
 
 
 class SimulatedMachine:

@@ -7,8 +7,7 @@ import math
 
 import pytest
 
-from tests.world import virtual_time
-from tests.world.virtual_time import in_virtual_time
+from streamproc.testing import in_virtual_time, virtual_time
 
 
 def test_those_who_wait_for_the_last_moment_of_a_time_get_there() -> None:

@@ -9,8 +9,8 @@ import pytest
 from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing import in_virtual_time
 from tests.actor.runs import begun, doomed, fed
-from tests.world.faults import Moment
-from tests.world.study_world import FreshEntropy
+from tests.stream_model.fault_points import Moment
+from tests.stream_model.simulated_study import FreshEntropy
 
 NAMED = {
     "before persist": "before disk.write synthesizer.state",

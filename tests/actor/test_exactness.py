@@ -18,9 +18,9 @@ from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy, in_virtual_time
-from tests.world.model import Model
-from tests.world.stories import small_study
-from tests.world.study_world import StudyWorld
+from tests.stream_model.reference_model import Model
+from tests.stream_model.report_sequences import small_study
+from tests.stream_model.simulated_study import StudyWorld
 
 BINARY = small_study(
     WindowRelease("w", 2),

@@ -16,8 +16,8 @@ from streamproc.releases.synthesis import Synthesis
 from streamproc.testing import Faults, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
 from tests.actor.runs import HISTORIES, begun, fed
-from tests.world.faults import Moment, Moments, failing
-from tests.world.study_world import Diary, StudyWorld
+from tests.stream_model.fault_points import Moment, Moments, failing
+from tests.stream_model.simulated_study import Diary, StudyWorld
 
 TRANSACTOR = ("fence", "begin", "send", "commit")
 

@@ -17,8 +17,8 @@ from streamproc.synthesizer.checkpoint import mark_published, read_checkpoint, r
 from streamproc.synthesizer.tally_reader import TallyReader
 from streamproc.testing import in_virtual_time
 from tests.actor.runs import HISTORIES, STUDY, begun, doomed, fed
-from tests.world.faults import Moment
-from tests.world.study_world import FreshEntropy, StudyWorld
+from tests.stream_model.fault_points import Moment
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 
 CONTRACTS = stated_contracts(STUDY, len(HISTORIES), insecure=True)
 

@@ -7,7 +7,7 @@ import pytest
 from streamproc.errors import Refused
 from streamproc.testing import in_virtual_time
 from tests.actor.runs import begun, doomed, fed, two_periods
-from tests.world.study_world import FreshEntropy, StudyWorld
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 
 
 async def leave_transaction_open(world: StudyWorld, *, timeout: float) -> None:

@@ -17,8 +17,8 @@ from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing import BEGINNING, in_virtual_time
 from streamproc.testing.simulated_broker import StoredRecord
 from tests.actor.runs import HISTORIES, STUDY, fed
-from tests.world.faults import Crash, DoomedConnection, failing
-from tests.world.study_world import FreshEntropy, StudyWorld
+from tests.stream_model.fault_points import Crash, DoomedConnection, failing
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 
 HOUR = timedelta(hours=1)
 HOURLY = Schedule(start=BEGINNING, every=HOUR, grace=timedelta(minutes=5), release_after=timedelta(minutes=30))

@@ -13,7 +13,7 @@ from streamproc.service.restore import _rebuild
 from streamproc.study import Privacy
 from streamproc.testing import in_virtual_time
 from tests.actor.runs import HISTORIES, STUDY, doomed, fed
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 NEAREST = replace(STUDY, privacy=Privacy(rho=0.1))
 ROUNDED = replace(STUDY, privacy=Privacy(rho=0.1, limit=Rho(0.09999999999999999)))

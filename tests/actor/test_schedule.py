@@ -13,7 +13,7 @@ from streamproc.study import Schedule
 from streamproc.synthesizer.scheduler import Scheduler
 from streamproc.testing import BEGINNING, in_virtual_time
 from tests.actor.runs import STUDY
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 HOURLY = Schedule(start=BEGINNING, every=timedelta(hours=1), grace=timedelta(minutes=5))
 

@@ -22,8 +22,8 @@ from streamproc.synthesizer.checkpoint import (
 from streamproc.synthesizer.recovery import read_published_state
 from streamproc.testing import in_virtual_time
 from tests.actor.runs import STUDY, Past, begun, doomed, fed, two_periods
-from tests.world.disk import MemoryDisk
-from tests.world.study_world import StudyWorld
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import StudyWorld
 
 Situation = Callable[[Past], Awaitable[None]]
 

@@ -16,8 +16,8 @@ from streamproc.study import CumulativeRelease, WindowRelease
 from streamproc.synthesizer.tally_reader import TallyReader
 from streamproc.testing import in_virtual_time
 from tests.actor.runs import HISTORIES, begun
-from tests.world.stories import small_study
-from tests.world.study_world import StudyWorld
+from tests.stream_model.report_sequences import small_study
+from tests.stream_model.simulated_study import StudyWorld
 
 STUDY = small_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), alphabet=("0", "1"), partitions=2)
 """Three periods; windows from the second on."""

@@ -27,9 +27,9 @@ from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
 from streamproc.testing import in_virtual_time
 from tests.fuzz.mutators import framed
+from tests.stream_model.report_sequences import small_study
+from tests.stream_model.simulated_study import StudyWorld, at_random
 from tests.wire.examples import EXAMPLES
-from tests.world.stories import small_study
-from tests.world.study_world import StudyWorld, at_random
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
 from streamproc.status_page.sse import KEEPALIVE_S
 from streamproc.testing import VirtualLoop
-from tests.world.stories import small_study
-from tests.world.study_world import StudyWorld, at_random
+from tests.stream_model.report_sequences import small_study
+from tests.stream_model.simulated_study import StudyWorld, at_random
 
 TOKEN = "a-token-nobody-guesses"
 """What the operator's listener wants to see."""

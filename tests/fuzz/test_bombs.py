@@ -22,8 +22,8 @@ from tests.fuzz.mutators import SEALED, framed
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import tried
 from tests.memory import memory_taken
+from tests.stream_model.report_sequences import Line, small_study
 from tests.wire.examples import EXAMPLES
-from tests.world.stories import Line, small_study
 
 GIB_HEADERS = {
     "list": b"\xdd\xff\xff\xff\xff",

@@ -12,7 +12,7 @@ import pytest
 
 from streamproc.errors import InvalidInput
 from streamproc.files.study_files import read_people
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 STUDY = small_study(alphabet=("0", "1"), rho=1.0)
 

@@ -14,9 +14,9 @@ from streamproc.protocol.reports import encode_report
 from streamproc.study.fingerprint import public_values
 from streamproc.testing import in_virtual_time
 from tests.fuzz import mutators, seeds
-from tests.world.model import Model, rejected_reports
-from tests.world.stories import small_study
-from tests.world.study_world import StudyWorld
+from tests.stream_model.reference_model import Model, rejected_reports
+from tests.stream_model.report_sequences import small_study
+from tests.stream_model.simulated_study import StudyWorld
 
 MARK = "MARKED-PERSON"
 BROKEN = 400

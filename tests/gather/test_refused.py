@@ -15,7 +15,7 @@ from streamproc.protocol.state_file import pack_arrays, seal
 from streamproc.study.fingerprint import public_values
 from streamproc.testing import in_virtual_time
 from tests.gather.test_gatherer import FILE, STUDY, begun, check_against_model, say
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 
 async def checkpointed() -> StudyWorld:

@@ -17,7 +17,7 @@ from streamproc.protocol.reports import ReportBatch, encode_batches, encode_repo
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.releases.tally_state import TallyState
 from streamproc.study import CumulativeRelease, Population, WindowRelease
-from tests.world.stories import Line, small_study
+from tests.stream_model.report_sequences import Line, small_study
 
 PEOPLE = 100_000
 NAMES = [f"person-{number}" for number in range(PEOPLE)]

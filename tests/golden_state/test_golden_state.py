@@ -27,8 +27,8 @@ from tests.forged import rechained
 from tests.golden_state.kept import HERE, RECIPES, SEED, Records, public_topics, records, released, set_up, versions
 from tests.stream.places import Place
 from tests.stream.programs import Programs
-from tests.world.disk import MemoryDisk
-from tests.world.study_world import Diary
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import Diary
 
 GOLDEN = [folder for version in versions() for folder in sorted(version.iterdir())]
 TODAY = HERE / f"v{STATE_VERSION}"

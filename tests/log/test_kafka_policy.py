@@ -22,7 +22,7 @@ from tests.broker.fixture import running
 from tests.broker.jars import kafka_jars
 from tests.stream.programs import call
 from tests.stream.recipes import Recipe
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 SOURCE = Path(__file__).parents[1] / "broker" / "java" / "RetentionPolicy.java"
 REASON = "retention.ms must be at most 30 days. See the wiki, page 7"

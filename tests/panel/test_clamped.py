@@ -16,7 +16,7 @@ from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 T = 8
 N = 60

@@ -19,8 +19,8 @@ from streamproc.testing import in_virtual_time
 from tests.actor.runs import STUDY
 from tests.service.test_gather import deployment_in
 from tests.service.test_health import SmallFetches
-from tests.world.faults import Slow
-from tests.world.study_world import StudyWorld
+from tests.stream_model.fault_points import Slow
+from tests.stream_model.simulated_study import StudyWorld
 
 PEOPLE = [f"p{number}" for number in range(40)]
 LAST_WINS = replace(STUDY, population=replace(STUDY.population, duplicates="last"))

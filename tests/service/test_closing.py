@@ -25,7 +25,7 @@ from streamproc.service.release_stages import Awaited, Stage
 from streamproc.study import Schedule
 from streamproc.testing import BEGINNING, Faults, in_virtual_time
 from tests.actor.runs import HISTORIES, STUDY, begun, fed
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 
 @dataclass(frozen=True)

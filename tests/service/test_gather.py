@@ -20,7 +20,7 @@ from streamproc.storage.clock import Clock
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, begun, fed, two_periods
-from tests.world.faults import Slow
+from tests.stream_model.fault_points import Slow
 
 
 @dataclass

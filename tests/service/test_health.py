@@ -33,7 +33,7 @@ from streamproc.testing import BEGINNING, Faults, SimulatedLog, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
 from tests.actor.runs import HISTORIES, STUDY, begun, fed, two_periods
 from tests.service.test_gather import deployment_in
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
 

@@ -18,8 +18,8 @@ from streamproc.study.fingerprint import public_values
 from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, begun, fed, two_periods
 from tests.service.test_restoring import restoring
-from tests.world.stories import small_study
-from tests.world.study_world import StudyWorld
+from tests.stream_model.report_sequences import small_study
+from tests.stream_model.simulated_study import StudyWorld
 
 ROSTER = ("ann", "bob")
 

@@ -18,7 +18,7 @@ from streamproc.service.workers import gather, synthesize
 from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, fed, two_periods
 from tests.service.test_gather import deployment_in
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 Command = Callable[[Deployment, Log], Awaitable[None]]
 

@@ -13,7 +13,7 @@ from streamproc.protocol.registry_format import encode_header
 from streamproc.service.registration import _entry, composition_of, register_replay
 from streamproc.storage.site_registry import Registration, SiteRegistry
 from streamproc.study import WindowRelease
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STUDY = small_study(WindowRelease("w", 1), rho=0.5)

@@ -21,7 +21,7 @@ from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, begun, fed, two_periods
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 
 class FullFor(LocalFileSystem):

@@ -12,7 +12,7 @@ from streamproc.client.subscribe import subscribe
 from streamproc.errors import LogUnavailable
 from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, begun, fed, two_periods
-from tests.world.study_world import StudyWorld
+from tests.stream_model.simulated_study import StudyWorld
 
 ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
 

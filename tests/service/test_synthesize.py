@@ -15,7 +15,7 @@ from streamproc.service.workers import synthesize
 from streamproc.testing import Faults, in_virtual_time
 from tests.actor.runs import STUDY, begun, fed
 from tests.service.test_gather import deployment_in
-from tests.world.faults import Slow
+from tests.stream_model.fault_points import Slow
 
 
 def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from streamproc.service.metrics import PublicMetrics
 from streamproc.service.response_streaming import Pace
 from streamproc.study import Study, WindowRelease
 from tests.status_page.serving import Asking, served
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 QUICK = Pace(alone=60.0, contended=0.1)
 """Nobody is dropped for being slow alone, so that a test sees who was dropped for others."""

@@ -26,7 +26,7 @@ from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
-from tests.world.stories import small_study
+from tests.stream_model.report_sequences import small_study
 
 N = 60
 LOST = bytes([5] * 32)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.simulation.weather import CHANGES, AtCall, AtStep, When
+from tests.simulation.fault_plan import CHANGES, CallFault, FileStepFault, When
 
 Way = Literal["crash", "power cut"]
 
@@ -24,14 +24,14 @@ Way = Literal["crash", "power cut"]
 class Crash:
     """At the moment with this number, counted from the start of the run or from the crash before it."""
 
-    moment: int
+    point: int
     way: Way
 
     def __str__(self) -> str:
-        return f"{self.moment}:{self.way}"
+        return f"{self.point}:{self.way}"
 
 
-LOOKS = ("status", "names", "read")
+READS = ("status", "names", "read")
 """Steps on files without an effect."""
 
 MEMBERSHIP = ("membership", "assigned")
@@ -39,7 +39,7 @@ MEMBERSHIP = ("membership", "assigned")
 
 
 @dataclass(frozen=True)
-class Moment:
+class CrashPoint:
     """Where a crash can strike."""
 
     ways: tuple[Way, ...]
@@ -48,34 +48,34 @@ class Moment:
 
 
 @dataclass
-class Fated:
+class CrashPlan:
     """Weather that strikes at the given moments only, and counts all."""
 
     crashes: Sequence[Crash] = ()
-    moments: list[Moment] = field(default_factory=list)
+    points: list[CrashPoint] = field(default_factory=list)
     """Since the last crash."""
-    struck: int = 0
+    injected: int = 0
     _last: tuple[str, float] = ("", 0.0)
     """The process whose moment it was, and the instant."""
-    _met: set[Way] = field(default_factory=set)
+    _seen_ways: set[Way] = field(default_factory=set)
     """In which ways it could die at this instant since anything had an effect, or another process did anything."""
     _course: hashlib.blake2b = field(default_factory=hashlib.blake2b)
-    _struck_at: float = 0.0
+    _crashed_at: float = 0.0
 
-    def at_call(self, process: str, when: When, call: str, topic: str | None) -> AtCall | None:
+    def at_call(self, process: str, when: When, call: str, topic: str | None) -> CallFault | None:
         # A client that dies forgets what it was about to say, and goes on with the next: that changes what is said.
         effect = call in (*CHANGES, *MEMBERSHIP) and (when != "before" or process.startswith("client"))
         return "crash" if self._reach(process, f"{when} {call} {topic}", on_file=False, effect=effect) else None
 
-    def at_step(self, process: str, when: When, step: str, file: str) -> AtStep | None:
+    def at_step(self, process: str, when: When, step: str, file: str) -> FileStepFault | None:
         # Temporary files are numbered, and a number taken is not given again.
         what = f"{when} {step} {re.sub('[0-9a-f]{8}', '', file)}"
-        return self._reach(process, what, on_file=True, effect=when != "before" and step not in LOOKS)
+        return self._reach(process, what, on_file=True, effect=when != "before" and step not in READS)
 
     def seconds(self, low: float, high: float) -> float:
         return low
 
-    def clear_up(self) -> None:
+    def stop(self) -> None:
         """Nothing strikes but what was given."""
 
     @property
@@ -87,28 +87,28 @@ class Fated:
         if process.startswith("subscriber"):
             return None
         now = asyncio.get_running_loop().time()
-        self._course.update(f"{now - self._struck_at:.6f} {process} {what}\n".encode())
+        self._course.update(f"{now - self._crashed_at:.6f} {process} {what}\n".encode())
         if effect or (process, now) != self._last:
-            self._met.clear()
+            self._seen_ways.clear()
         ways: tuple[Way, ...] = ("crash", "power cut") if on_file else ("crash",)
-        self.moments.append(Moment(ways, tuple(way for way in ways if way not in self._met)))
-        self._met.update(ways)
+        self.points.append(CrashPoint(ways, tuple(way for way in ways if way not in self._seen_ways)))
+        self._seen_ways.update(ways)
         self._last = (process, now)
-        if self.struck == len(self.crashes) or len(self.moments) <= self.crashes[self.struck].moment:
+        if self.injected == len(self.crashes) or len(self.points) <= self.crashes[self.injected].point:
             return None
-        crash = self.crashes[self.struck]
-        self.struck += 1
-        self.moments.clear()
-        self._last, self._course, self._struck_at = ("", 0.0), hashlib.blake2b(), now
+        crash = self.crashes[self.injected]
+        self.injected += 1
+        self.points.clear()
+        self._last, self._course, self._crashed_at = ("", 0.0), hashlib.blake2b(), now
         return crash.way
 
     def next_crashes(self) -> list[list[Crash]]:
         """Every way in which one more process could die in what has happened since the last crash; those alike together."""
         alike: list[list[Crash]] = []
         last: dict[Way, list[Crash]] = {}
-        for number, moment in enumerate(self.moments):
-            for way in moment.ways:
-                if way in moment.different:
+        for number, point in enumerate(self.points):
+            for way in point.ways:
+                if way in point.different:
                     last[way] = []
                     alike.append(last[way])
                 last[way].append(Crash(number, way))

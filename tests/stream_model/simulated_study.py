@@ -34,7 +34,7 @@ from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 from streamproc.synthesizer.worker import Synthesizer, SynthesizerPorts
 from streamproc.testing import Faults, ManualClock, SimulatedBroker, SimulatedLog
-from tests.world.disk import MemoryDisk
+from tests.stream_model.memory_folder import MemoryDisk
 
 
 async def inline(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -13,33 +13,33 @@ from streamproc.protocol.topics import Topics
 from streamproc.testing import ManualClock, SimulatedBroker, SimulatedLog
 from tests.simulated_filesystem.filesystem import SimulatedMachine
 from tests.simulated_filesystem.storage import StoredFolder
-from tests.simulation.deployed import SimulatedDeployment, deployed
-from tests.simulation.journal import Journal
+from tests.simulation.deployment import SimulatedDeployment, simulated_deployment
+from tests.simulation.fault_plan import FaultPlan
+from tests.simulation.history import History
 from tests.simulation.process import Machine, Network, Process
 from tests.simulation.records import Records
-from tests.simulation.scene import Scene
-from tests.simulation.weather import Weather
+from tests.simulation.workload import Workload
 
 SESSION_TIMEOUT = 1.5
 LONGEST_TRANSACTION = 4.0
 """Seconds, and shorter than in life, because virtual time that passes still costs some real time."""
 
 
-class World:
+class Cluster:
     """Made inside the virtual loop."""
 
-    def __init__(self, scene: Scene, weather: Weather, random: Random, journal: Journal) -> None:
-        self.scene = scene
-        self.study = scene.study
-        self.topics = Topics(scene.study.name)
-        self.weather = weather
+    def __init__(self, workload: Workload, fault_plan: FaultPlan, random: Random, history: History) -> None:
+        self.workload = workload
+        self.study = workload.study
+        self.topics = Topics(workload.study.name)
+        self.fault_plan = fault_plan
         self.random = random
-        self.journal = journal
+        self.history = history
         self.broker = SimulatedBroker(
             ManualClock(),
             session_timeout=SESSION_TIMEOUT,
             longest_transaction=LONGEST_TRANSACTION,
-            longest_read=scene.longest_read,
+            longest_read=workload.longest_read,
             marker_lag=self._marker_lag,
         )
         self.network = Network(self.broker)
@@ -63,16 +63,16 @@ class World:
         await log.append(self.topics.control, 0, Key(self.random.randbytes(KEY_BYTES)).encode())
 
     def _marker_lag(self) -> float:
-        return self.scene.longest_marker_lag and self.weather.seconds(0.0, self.scene.longest_marker_lag)
+        return self.workload.longest_marker_lag and self.fault_plan.seconds(0.0, self.workload.longest_marker_lag)
 
     @property
     def now(self) -> float:
         """Virtual seconds since the beginning."""
         return asyncio.get_running_loop().time()
 
-    def calm_down(self) -> None:
+    def stop_faults(self) -> None:
         """No more faults from now on."""
-        self.weather.clear_up()
+        self.fault_plan.stop()
         self.network.away_until = 0.0
 
     def ask_for_cut(self) -> None:
@@ -87,9 +87,9 @@ class World:
         """Another life of a program."""
         self._lives[name] += 1
         life = f"{name}#{self._lives[name]}"
-        return Process(life, machine, self.network, self.weather, self.journal)
+        return Process(life, machine, self.network, self.fault_plan, self.history)
 
     def deployment(self, process: Process) -> SimulatedDeployment:
         """The study as this process has it."""
         self._seeds += 1
-        return deployed(self.study, process, self.scene.roster, self._seeds, silent=self.scene.silent)
+        return simulated_deployment(self.study, process, self.workload.roster, self._seeds, silent=self.workload.silent)

@@ -18,16 +18,16 @@ from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import IntArray, Period
 from streamproc.releases.contract import Contract, WindowContract
 from streamproc.study import WindowRelease
-from tests.simulation.findings import Findings
-from tests.simulation.scene import STRANGE_SYMBOL, SYMBOLS
-from tests.simulation.sights import Sights
-from tests.simulation.world import World
-from tests.world.model import Model, Said
+from tests.simulation.cluster import Cluster
+from tests.simulation.final_state import FinalState
+from tests.simulation.history import ObservedColumns
+from tests.simulation.workload import STRANGE_SYMBOL, SYMBOLS
+from tests.stream_model.reference_model import Model, Said
 
 Problems = Iterator[str]
 
 
-def columns_never_change(run: Findings) -> Problems:
+def columns_never_change(run: FinalState) -> Problems:
     """1. What was ever given to a subscriber is what is in the topic."""
     for (release, period), seen in run.seen.items():
         column = run.columns[release].get(period)
@@ -35,7 +35,7 @@ def columns_never_change(run: Findings) -> Problems:
             yield f"{release}, period {period}: the topic holds another column than was read"
 
 
-def columns_come_once_and_in_order(run: Findings) -> Problems:
+def columns_come_once_and_in_order(run: FinalState) -> Problems:
     """2. Committed readers find the contract, then every column once, its rows in order, as far as the ledger says."""
     periods = [line.fields["period"] for line in run.ledger if line.fields["type"] == "period"]
     if periods != list(range(1, len(periods) + 1)):
@@ -58,12 +58,12 @@ def columns_come_once_and_in_order(run: Findings) -> Problems:
             yield f"{release.name}: {next_period - 1} columns and {next_row} rows, the ledger has {promised}"
 
 
-def one_draw_leaves(run: Findings) -> Problems:
+def one_draw_leaves(run: FinalState) -> Problems:
     """3. Of every part of a period one version was ever sent, also to uncommitted readers, once it was announced.
 
     And one more for each loss whose cost the steward accepted.
     """
-    accepted, announced = run.world.accepted, run.announced
+    accepted, announced = run.cluster.accepted, run.announced
     for period, digests in announced.items():
         if len(digests) > 1 + accepted[period]:
             yield f"period {period}: {len(digests)} draws were announced, {accepted[period]} losses accepted"
@@ -79,7 +79,7 @@ def one_draw_leaves(run: Findings) -> Problems:
             yield f"period {line.fields['period']}: its record left before it was announced"
 
 
-def _versions(run: Findings) -> Mapping[tuple[str, int, str], set[bytes]]:
+def _versions(run: FinalState) -> Mapping[tuple[str, int, str], set[bytes]]:
     """Every version that left of each part of each draw, by topic, period and part."""
     versions: dict[tuple[str, int, str], set[bytes]] = defaultdict(set)
     for release in run.study.releases:
@@ -98,7 +98,7 @@ def _versions(run: Findings) -> Mapping[tuple[str, int, str], set[bytes]]:
     return versions
 
 
-def spending_is_the_cost_of_the_draws(run: Findings) -> Problems:
+def spending_is_the_cost_of_the_draws(run: FinalState) -> Problems:
     """4. The ledger's spending is the mechanisms' cost of every draw announced, and above the budget only for losses."""
     for line in run.ledger:
         if line.fields["type"] != "period":
@@ -114,7 +114,7 @@ def spending_is_the_cost_of_the_draws(run: Findings) -> Problems:
                 yield f"{name}, period {period}: {said} is spent, above {contract.rho}"
 
 
-def tallies_are_those_of_the_model(run: Findings) -> Problems:
+def tallies_are_those_of_the_model(run: FinalState) -> Problems:
     """5. Every tally sent is what the log and the cuts say, however often it was sent."""
     for line in run.records.tallies():
         fields = line.fields
@@ -129,10 +129,10 @@ def tallies_are_those_of_the_model(run: Findings) -> Problems:
             yield f"{where}: {data} of {fields['people']}, not {wanted} of {expected.people}"
 
 
-def silent_columns_are_the_data(run: Findings) -> Problems:
+def silent_columns_are_the_data(run: FinalState) -> Problems:
     """6. Without noise, what is released is what was reported; and what a client heard to have arrived in time counts."""
     yield from _acknowledged_reports_count(run)
-    if not run.scene.silent:
+    if not run.workload.silent:
         return
     for name, contract in run.contracts.items():
         for period in run.columns[name]:
@@ -155,17 +155,17 @@ def _counts(contract: Contract, released: Mapping[int, IntArray], period: int) -
     return np.bincount(ones[released[period] == 1] - 1, minlength=contract.mechanism.horizon)
 
 
-def _acknowledged_reports_count(run: Findings) -> Problems:
+def _acknowledged_reports_count(run: FinalState) -> Problems:
     said: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for client in run.scene.clients:
+    for client in run.workload.clients:
         for words in client:
             said[words.individual, words.period].add(words.symbol)
-    for at, individual, period, symbol in run.world.acknowledged:
-        in_time = 1 <= period <= len(run.cuts) and at < run.world.cut_asked.get(period, 0.0)
+    for at, individual, period, symbol in run.cluster.acknowledged:
+        in_time = 1 <= period <= len(run.cuts) and at < run.cluster.cut_asked.get(period, 0.0)
         if in_time and said[individual, period] == {symbol} and symbol in run.study.alphabet:
             counted = [model.counted(individual, period) for model in run.models if individual in model.members]
             # Without a roster whoever reports in period 1 is in the study.
-            must_count = counted or (run.scene.roster is None and period == 1)
+            must_count = counted or (run.workload.roster is None and period == 1)
             # Reports that precede the one which admits their id, or that came too early for the limit, do not count.
             must_count = must_count and not any(
                 _of(model.too_soon | model.too_early, individual, period) for model in run.models
@@ -178,7 +178,7 @@ def _of(said: Iterable[Said], individual: str, period: int) -> bool:
     return any((each.individual, each.period) == (individual, period) for each in said)
 
 
-def other_reports_change_nothing(run: Findings) -> Problems:
+def other_reports_change_nothing(run: FinalState) -> Problems:
     """7. Without what is late, repeated, foreign or broken the tallies are the same; and all of that is rejected, truly."""
     for partition, model in enumerate(run.models):
         kept = {said.offset for each in model.members for said in _what_matters(model, each, len(run.cuts))}
@@ -200,10 +200,10 @@ _AT_ONCE = ("effect lands later", "zombie", "pause", "rebalance")
 """Faults after which two processes may write rejects of a partition at the same moment."""
 
 
-def _rejects_are_written_once(run: Findings) -> Problems:
+def _rejects_are_written_once(run: FinalState) -> Problems:
     """However often gatherers were stopped, resumed and taken over, unless two of a partition wrote at the same moment."""
-    apart = all(run.scene.crews) or len(run.scene.crews) == 1
-    if not apart or any(run.world.journal.faults[kind] for kind in _AT_ONCE):
+    apart = all(run.workload.gatherers) or len(run.workload.gatherers) == 1
+    if not apart or any(run.cluster.history.faults[kind] for kind in _AT_ONCE):
         return
     written = Counter((line.fields["partition"], line.fields["offset"]) for line in run.records.rejects())
     for (partition, offset), times in written.items():
@@ -211,7 +211,7 @@ def _rejects_are_written_once(run: Findings) -> Problems:
             yield f"partition {partition}, offset {offset}: rejected {times} times"
 
 
-def _rejects_are_what_does_not_count(run: Findings) -> Problems:
+def _rejects_are_what_does_not_count(run: FinalState) -> Problems:
     found: dict[int, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for line in run.records.rejects():
         found[line.fields["partition"]][line.fields["offset"]] |= {line.fields["reason"], *line.fields.get("counts", ())}
@@ -233,9 +233,9 @@ _HARMLESS = re.compile(
 """Numbers that say nothing about people: pauses, a damaged file's version, the schedule, what the ledger says."""
 
 
-def nothing_secret_is_said(run: Findings) -> Problems:
+def nothing_secret_is_said(run: FinalState) -> Problems:
     """11. No id and no stranger's symbol anywhere; where processes speak, no symbol and no number above `T` and `P`."""
-    ids = {words.individual for client in run.scene.clients for words in client} | set(run.scene.roster or ())
+    ids = {words.individual for client in run.workload.clients for words in client} | set(run.workload.roster or ())
     secrets = [each.encode() for each in (*ids, STRANGE_SYMBOL)]
     for topic, value in run.records.public():
         if any(secret in value for secret in secrets):
@@ -244,16 +244,16 @@ def nothing_secret_is_said(run: Findings) -> Problems:
         if any(secret in (line.value or b"") for secret in (*secrets, *map(str.encode, SYMBOLS))):
             yield "a reject holds an id or a symbol"
     largest = max(run.study.horizon, run.study.broker.partitions, 3)
-    for said in dict.fromkeys(run.world.journal.said):
+    for said in dict.fromkeys(run.cluster.history.said):
         if any(secret.decode() in said for secret in secrets) or any(symbol in said for symbol in SYMBOLS):
             yield f"an id or a symbol is said: {said}"
         if any(int(number) > largest for number in re.findall(r"\d+", _HARMLESS.sub("", said))):
             yield f"a count is said: {said}"
 
 
-def nothing_leaves_before_its_release_time(run: Findings) -> Problems:
+def nothing_leaves_before_its_release_time(run: FinalState) -> Problems:
     """12. No public record arrives before its period's release time by the fastest clock, or tells when it was computed."""
-    schedule, ahead = run.study.schedule, run.world.furthest_ahead.total_seconds()
+    schedule, ahead = run.study.schedule, run.cluster.furthest_ahead.total_seconds()
     for topic, stored in run.records.public_stored():
         period = _published_with(run, msgpack.unpackb(stored.value or b""))
         planned = None
@@ -265,7 +265,7 @@ def nothing_leaves_before_its_release_time(run: Findings) -> Problems:
             yield f"{topic}, period {period}: a record left {planned - stored.arrived:.2f} s before its release time"
 
 
-def _published_with(run: Findings, fields: Mapping[str, Any]) -> int:
+def _published_with(run: FinalState, fields: Mapping[str, Any]) -> int:
     """The period with which a record leaves; 0 for the study record. The first k columns of a window leave together."""
     first = {release.name: release.k for release in run.study.releases if isinstance(release, WindowRelease)}
     match fields["type"]:
@@ -278,7 +278,7 @@ def _published_with(run: Findings, fields: Mapping[str, Any]) -> int:
     return int(fields["period"])
 
 
-CHECKS: Mapping[int, Callable[[Findings], Problems]] = {
+CHECKS: Mapping[int, Callable[[FinalState], Problems]] = {
     1: columns_never_change,
     2: columns_come_once_and_in_order,
     3: one_draw_leaves,
@@ -291,11 +291,11 @@ CHECKS: Mapping[int, Callable[[Findings], Problems]] = {
 }
 
 
-def check_everything(world: World, sights: Sights, *, nobody: bool) -> None:
+def check_invariants(cluster: Cluster, observed: ObservedColumns, *, no_people: bool) -> None:
     """Write whatever does not hold to the run's journal; `nobody`: the study ended because nobody is in it."""
-    run = Findings(world, sights)
+    run = FinalState(cluster, observed)
     for number, check in CHECKS.items():
         for problem in check(run):
-            world.journal.violated(number, problem)
-    if nobody and run.people:
-        world.journal.violated(9, "the study ended for want of people, but has some")
+            cluster.history.violated(number, problem)
+    if no_people and run.people:
+        cluster.history.violated(9, "the study ended for want of people, but has some")

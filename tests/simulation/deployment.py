@@ -47,7 +47,7 @@ class SimulatedDeployment(Deployment):
         return self.noise
 
 
-def deployed(
+def simulated_deployment(
     study: Study, process: Process, people: tuple[str, ...] | None, seed: int, *, silent: bool
 ) -> SimulatedDeployment:
     """The study as this process has it; it draws with this seed, like no other."""
@@ -66,16 +66,16 @@ def deployed(
 
 
 @lru_cache(maxsize=64)
-def _health_of(study: Study) -> ProcessMonitor:
+def _monitor_of(study: Study) -> ProcessMonitor:
     return ProcessMonitor(Deployment(study, study.broker, Path("/"), STATE, None))
 
 
-class WatchedHealth(ProcessMonitor):
+class WatchedMonitor(ProcessMonitor):
     """Health that also tells the journal, and holds the watermark to its promise."""
 
     def __init__(self, deployment: SimulatedDeployment) -> None:
         # Registries are slow to make, and nobody reads these.
-        vars(self).update(vars(_health_of(deployment.study)))
+        vars(self).update(vars(_monitor_of(deployment.study)))
         self._waiting, self._behind, self._rejecting = set(), set(), set()
         self._process = deployment.process
         self._watermark = Period(0)
@@ -83,23 +83,23 @@ class WatchedHealth(ProcessMonitor):
     def watermark(self, period: Period) -> None:
         if self._process.alive:
             if period < self._watermark:
-                self._process.journal.violated(8, f"the watermark went back from {self._watermark} to {period}")
+                self._process.history.violated(8, f"the watermark went back from {self._watermark} to {period}")
             self._watermark = period
         super().watermark(period)
 
     def waiting(self, period: Period, until: datetime) -> None:
-        self._process.journal.note(self._process.name, f"waits to release {period}")
+        self._process.history.note(self._process.name, f"waits to release {period}")
         self._process.started = True
         super().waiting(period, until)
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
-        self._process.journal.note(self._process.name, f"released {period}")
+        self._process.history.note(self._process.name, f"released {period}")
         super().released(period, synthesis, steps)
 
     def fenced(self, period: Period) -> None:
-        self._process.journal.fault("fenced", self._process.name, f"in period {period}")
+        self._process.history.fault("fenced", self._process.name, f"in period {period}")
         super().fenced(period)
 
     def mark_degraded(self, problem: str, part: str = SYNTHESIZER) -> None:
-        self._process.journal.said.append(problem)
+        self._process.history.said.append(problem)
         super().mark_degraded(problem, part)

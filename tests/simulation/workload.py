@@ -25,7 +25,7 @@ Way = Literal["alone", "packed", "committed", "aborted", "left open", "foreign",
 
 
 @dataclass(frozen=True)
-class Utterance:
+class SentReport:
     """Something a client sends at a time."""
 
     at: float
@@ -36,13 +36,13 @@ class Utterance:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Workload:
     """Everything about a run but its faults."""
 
     study: Study
     roster: tuple[str, ...] | None
-    clients: Sequence[Sequence[Utterance]]
-    crews: Sequence[tuple[int, ...]]
+    clients: Sequence[Sequence[SentReport]]
+    gatherers: Sequence[tuple[int, ...]]
     """The partitions each gathering process is pinned to; none if the group assigns them."""
     closes: int
     """Periods the steward closes; all of them if there is a schedule."""
@@ -59,20 +59,20 @@ class Scene:
         return PERIOD * (self.study.horizon + 2)
 
 
-def scene_of(random: Random) -> Scene:
+def draw_workload(random: Random) -> Workload:
     study = _study(random)
     people = [f"person-{random.getrandbits(48):012x}" for _ in range(random.randint(4, 9))]
     strangers = [f"stranger-{random.getrandbits(48):012x}" for _ in range(2)]
-    crowd = [utterance for each in people for utterance in _words(random, study, each)]
-    crowd += [utterance for each in strangers for utterance in _words(random, study, each) if random.random() < 0.3]
+    reports = [report for each in people for report in _reports_of(random, study, each)]
+    reports += [report for each in strangers for report in _reports_of(random, study, each) if random.random() < 0.3]
     clients = random.randint(1, 2)
-    ordered = sorted(crowd, key=lambda utterance: utterance.at)
+    ordered = sorted(reports, key=lambda report: report.at)
     roster = None if study.population.roster is None else tuple(people)
-    scene = Scene(
+    workload = Workload(
         study=study,
         roster=roster,
         clients=[ordered[client::clients] for client in range(clients)],
-        crews=_crews(random, study.broker.partitions),
+        gatherers=_gatherers(random, study.broker.partitions),
         closes=study.horizon if study.schedule or random.random() < 0.8 else random.randint(1, study.horizon),
         silent=random.random() < 0.4,
         longest_read=random.choice((1, 3, 1_000_000, 1_000_000)),
@@ -80,7 +80,7 @@ def scene_of(random: Random) -> Scene:
     )
     # With a grace the next period's reports come before the cut.
     ahead = random.choice((None, None, None, 1 if study.schedule is None else study.schedule.periods_ahead))
-    return replace(scene, study=_limited(study, ahead))
+    return replace(workload, study=_limited(study, ahead))
 
 
 def _study(random: Random) -> Study:
@@ -136,7 +136,7 @@ def _shaped(
     )
 
 
-def _words(random: Random, study: Study, individual: str) -> list[Utterance]:
+def _reports_of(random: Random, study: Study, individual: str) -> list[SentReport]:
     """What somebody says about each period: mostly one thing, in time."""
     said = []
     for period in range(1, study.horizon + 1):
@@ -148,7 +148,7 @@ def _words(random: Random, study: Study, individual: str) -> list[Utterance]:
                 period if random.random() < 0.96 else random.choice((0, study.horizon + 1, min(period + 1, study.horizon)))
             )
             symbol = random.choice(study.alphabet) if random.random() < 0.96 else STRANGE_SYMBOL
-            said.append(Utterance(at, individual, claimed, symbol, _way(random)))
+            said.append(SentReport(at, individual, claimed, symbol, _way(random)))
     return said
 
 
@@ -157,7 +157,7 @@ def _way(random: Random) -> Way:
     return random.choices(ways, (70, 14, 4, 4, 1, 4, 3))[0]
 
 
-def _crews(random: Random, partitions: int) -> list[tuple[int, ...]]:
+def _gatherers(random: Random, partitions: int) -> list[tuple[int, ...]]:
     """A group, each partition pinned to a process of its own, or both at once: two then work on the same partition."""
     group: list[tuple[int, ...]] = [()] * random.randint(1, 2)
     pinned: list[tuple[int, ...]] = [(partition,) for partition in range(partitions)]

@@ -9,10 +9,10 @@ from datetime import timedelta
 from random import Random
 from typing import Literal, TypeAlias
 
-from tests.simulation.deployed import STATE
+from tests.simulation.cluster import Cluster
+from tests.simulation.deployment import STATE
 from tests.simulation.operator import Operator
 from tests.simulation.process import EMPTY, Machine
-from tests.simulation.world import World
 
 Kind: TypeAlias = Literal[
     "kill",
@@ -40,7 +40,7 @@ SPOILING: tuple[Kind, ...] = ("ignored sync", "disk rolled back", "disk lost", "
 
 
 @dataclass(frozen=True)
-class Stroke:
+class ScheduledFault:
     """One of them, at a time."""
 
     at: float
@@ -50,39 +50,41 @@ class Stroke:
     seconds: float
 
 
-def strokes_of(random: Random, length: float) -> list[Stroke]:
+def draw_schedule(random: Random, length: float) -> list[ScheduledFault]:
     """A few, of a few kinds; a disk that is rolled back was copied before."""
     kinds = random.sample(KINDS, random.randint(1, 4))
     chosen = [random.choice(kinds) for _ in range(random.choice((0, 1, 2, 3, 5)))]
-    strokes = [Stroke(random.uniform(0.2, length), kind, random.random() < 0.4, random.uniform(0.3, 5.0)) for kind in chosen]
-    rolled = [stroke for stroke in strokes if stroke.kind == "disk rolled back"]
-    strokes += [replace(stroke, at=stroke.at * random.random(), kind="disk copied") for stroke in rolled]
-    return sorted(strokes, key=lambda stroke: stroke.at)
+    schedule = [
+        ScheduledFault(random.uniform(0.2, length), kind, random.random() < 0.4, random.uniform(0.3, 5.0)) for kind in chosen
+    ]
+    rollbacks = [fault for fault in schedule if fault.kind == "disk rolled back"]
+    schedule += [replace(fault, at=fault.at * random.random(), kind="disk copied") for fault in rollbacks]
+    return sorted(schedule, key=lambda fault: fault.at)
 
 
-class Fate:
-    """Carries the strokes out."""
+class Nemesis:
+    """Carries the schedule out."""
 
-    def __init__(self, world: World, operator: Operator, crews: Sequence[Machine]) -> None:
-        self._world = world
+    def __init__(self, cluster: Cluster, operator: Operator, gatherers: Sequence[Machine]) -> None:
+        self._cluster = cluster
         self._operator = operator
-        self._crews = crews
-        self._copies = {machine: machine.storage.image() for machine in (operator.machine, *crews)}
+        self._gatherers = gatherers
+        self._copies = {machine: machine.storage.image() for machine in (operator.machine, *gatherers)}
         self.seconds: list[tuple[Operator, asyncio.Task[None]]] = []
         """Further synthesizers, each with its operator."""
 
-    async def run(self, strokes: Sequence[Stroke]) -> None:
+    async def run(self, schedule: Sequence[ScheduledFault]) -> None:
         """All of them, each in time."""
-        for stroke in strokes:
-            await asyncio.sleep(max(stroke.at - self._world.now, 0.0))
-            machine = self._world.random.choice(self._crews) if stroke.on_gatherer else self._operator.machine
-            self._strike(stroke, machine)
+        for fault in schedule:
+            await asyncio.sleep(max(fault.at - self._cluster.now, 0.0))
+            machine = self._cluster.random.choice(self._gatherers) if fault.on_gatherer else self._operator.machine
+            self._inject(fault, machine)
 
-    def _strike(self, stroke: Stroke, machine: Machine) -> None:
-        world, storage = self._world, machine.storage
-        world.journal.fault(stroke.kind, machine.name)
-        machine.spoilt |= stroke.kind in SPOILING
-        match stroke.kind:
+    def _inject(self, fault: ScheduledFault, machine: Machine) -> None:
+        cluster, storage = self._cluster, machine.storage
+        cluster.history.fault(fault.kind, machine.name)
+        machine.spoilt |= fault.kind in SPOILING
+        match fault.kind:
             case "kill":
                 self._kill(machine)
             case "disk copied":
@@ -95,19 +97,19 @@ class Fate:
                 machine.power_cut()
             case "ignored sync":
                 storage.ignores_sync = True
-                asyncio.get_running_loop().call_later(stroke.seconds, self._cut_after_lies, machine)
+                asyncio.get_running_loop().call_later(fault.seconds, self._cut_power_after_ignored_syncs, machine)
             case "pause":
                 for process in machine.processes:
-                    process.pause(stroke.seconds)
+                    process.pause(fault.seconds)
             case "broker away":
-                world.network.away_until = world.now + stroke.seconds
+                cluster.network.away_until = cluster.now + fault.seconds
             case "clock jumps forward":
-                machine.clock.jump(timedelta(seconds=stroke.seconds))
-                world.furthest_ahead = max(world.furthest_ahead, machine.clock.ahead)
+                machine.clock.jump(timedelta(seconds=fault.seconds))
+                cluster.furthest_ahead = max(cluster.furthest_ahead, machine.clock.ahead)
             case "clock jumps back":
-                machine.clock.jump(-timedelta(seconds=stroke.seconds))
+                machine.clock.jump(-timedelta(seconds=fault.seconds))
             case "second synthesizer" | "cloned disk":
-                self._second(stroke.kind == "cloned disk")
+                self._start_second(fault.kind == "cloned disk")
             case "disk lost":
                 self._kill(machine)
                 storage.put_back(EMPTY)
@@ -115,17 +117,17 @@ class Fate:
                 self._kill(machine)
                 names = [name for name in storage.files(STATE) if name.endswith((".state", ".settled"))]
                 if names:
-                    storage.flip_bit(STATE / world.random.choice(names))
+                    storage.flip_bit(STATE / cluster.random.choice(names))
 
-    def _second(self, cloned: bool) -> None:
-        world, image = self._world, self._operator.machine.storage.image()
+    def _start_second(self, cloned: bool) -> None:
+        cluster, image = self._cluster, self._operator.machine.storage.image()
         name = f"synthesizer-{len(self.seconds) + 2}"
-        second = Operator(world, world.machine(name, image if cloned else None))
+        second = Operator(cluster, cluster.machine(name, image if cloned else None))
         second.machine.spoilt = self._operator.machine.spoilt = True
         self.seconds.append((second, asyncio.create_task(second.keep())))
 
-    def _cut_after_lies(self, machine: Machine) -> None:
-        self._world.journal.fault("power cut after ignored syncs", machine.name)
+    def _cut_power_after_ignored_syncs(self, machine: Machine) -> None:
+        self._cluster.history.fault("power cut after ignored syncs", machine.name)
         machine.power_cut()
         machine.storage.ignores_sync = False
 
@@ -134,4 +136,4 @@ class Fate:
             process.kill()
 
 
-__all__ = ["KINDS", "Fate", "Stroke", "strokes_of"]
+__all__ = ["KINDS", "Nemesis", "ScheduledFault", "draw_schedule"]

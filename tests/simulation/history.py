@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from streamproc.client.subscribe import ReleasedColumn
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -21,7 +23,7 @@ class Violation:
 
 
 @dataclass
-class Journal:
+class History:
     """Owned by one run; written to inside its loop."""
 
     tracing: bool
@@ -52,3 +54,24 @@ class Journal:
         """Virtual seconds, process, what it did or suffered."""
         for time, process, what in self._lines:
             yield f"{time:9.3f}  {process:18} {what}"
+
+
+@dataclass
+class ObservedColumns:
+    """All that was ever seen of each column, held to invariants 1 and 2 as it is seen."""
+
+    history: History
+    columns: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    given: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    """What each subscriber was given in all of its lives."""
+
+    def see(self, who: str, given: dict[str, int], published: ReleasedColumn) -> None:
+        """`given`: the last period of each release that this subscriber was given."""
+        release, period = published.release, int(published.period)
+        column = published.column.tobytes()
+        if self.columns.setdefault((release, period), column) != column:
+            self.history.violated(1, f"{release}, period {period}: {who} reads another column than was read before")
+        if period != given.get(release, 0) + 1:
+            self.history.violated(2, f"{release}: {who} is given period {period} after {given.get(release, 0)}")
+        given[release] = period
+        self.given.setdefault(who.partition("#")[0], set()).add((release, period))

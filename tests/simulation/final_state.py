@@ -11,21 +11,21 @@ import numpy as np
 from streamproc.privacy.types import IntArray
 from streamproc.releases.contract import Contract, stated_contracts
 from streamproc.study import Study
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import ObservedColumns
 from tests.simulation.records import Line
-from tests.simulation.sights import Sights
-from tests.simulation.world import World
-from tests.world.model import Closed, Model
+from tests.stream_model.reference_model import Closed, Model
 
 
-class Findings:
+class FinalState:
     """Made when the run is over."""
 
-    def __init__(self, world: World, sights: Sights) -> None:
-        self.world = world
-        self.scene = world.scene
-        self.study = world.study
-        self.records = world.records
-        self.seen = sights.columns
+    def __init__(self, cluster: Cluster, observed: ObservedColumns) -> None:
+        self.cluster = cluster
+        self.workload = cluster.workload
+        self.study = cluster.study
+        self.records = cluster.records
+        self.seen = observed.columns
 
     @cached_property
     def ledger(self) -> Sequence[Line]:
@@ -58,7 +58,7 @@ class Findings:
 
     def model(self, partition: int, records: Sequence[tuple[int, bytes | None]]) -> Model:
         """What the study's rules make of these records."""
-        return Model(self.study, partition, self.scene.roster, records, [ends[partition] for ends in self.cuts])
+        return Model(self.study, partition, self.workload.roster, records, [ends[partition] for ends in self.cuts])
 
     @cached_property
     def tallies(self) -> Mapping[tuple[int, int], Closed]:

@@ -12,38 +12,38 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.plan import Fault
-from tests.chaos.strikes import Strike
+from tests.chaos.fault_plan import Fault
+from tests.chaos.fault_timing import InjectedFault
 
 ROOT = Path(__file__).parents[2]
 KILLED = -signal.SIGKILL
 
 
 @dataclass
-class Journal:
+class RunLog:
     """What happened to processes, and what should not have."""
 
-    story: Path
+    events: Path
     """A file for all that happens, in order."""
     ends: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """By role, cause and exit code."""
-    strikes: list[Strike] = field(default_factory=list)
+    injected: list[InjectedFault] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
     def note(self, line: str) -> None:
         """Go on with the story: the second at which something happened, and what."""
-        with self.story.open("a") as file:
+        with self.events.open("a") as file:
             file.write(f"{time.monotonic() - self.began:7.2f} {line}\n")
 
     @property
     def faults(self) -> Counter[tuple[str, str]]:
         """Done to whom, by kind and role."""
-        return Counter((strike.kind, strike.role) for strike in self.strikes)
+        return Counter((injected_fault.kind, injected_fault.role) for injected_fault in self.injected)
 
     def fault(self, role: str, fault: Fault, period: int | None = None) -> None:
         """A fault has just happened; `period` is the one before whose release it was to come, if it aimed at one."""
-        self.strikes.append(Strike(fault.kind, role, fault.aim, period, time.time()))
+        self.injected.append(InjectedFault(fault.kind, role, fault.aim, period, time.time()))
         self.note(f"{role}: {fault.kind}, {fault.aim}" + ("" if period is None else f", period {period}"))
 
     def violation(self, line: str) -> None:

@@ -10,41 +10,41 @@ from pathlib import Path
 
 from tests.broker import KafkaBroker
 from tests.broker.cluster import KafkaCluster
-from tests.chaos.plan import Aim, Fault, Plan
-from tests.chaos.processes import Journal, Process, Starter
+from tests.chaos.fault_plan import Aim, Fault, FaultPlan
+from tests.chaos.processes import Process, RunLog, Starter
 from tests.chaos.study import ChaosStudy
 from tests.chaos.subscriber import Subscriber
 
 SESSION, TRANSACTION = 4.0, 5.0
 """Seconds: the time-outs of the run. Short, so that many stops outlast them; long enough for a busy machine."""
-STOP = 6.5
+STOP_DURATION_S = 6.5
 """Seconds of a stop: longer than both."""
-AT_ONCE = 0.001
+FAST_POLL_S = 0.001
 """Seconds between two looks for what is over within some tens of milliseconds."""
-PATIENCE = 300.0
+WAIT_TIMEOUT_S = 300.0
 """Seconds after which something that ought to happen will not."""
-AFTER_BROKER = 35.0
+AFTER_BROKER_S = 35.0
 """Seconds after a broker came back in which a command that met its absence may still give up: its time-out is 30 s."""
 
 
 @dataclass
-class Stage:
+class RunContext:
     """One run."""
 
     study: ChaosStudy
-    plan: Plan
+    plan: FaultPlan
     folder: Path
     broker: KafkaBroker | KafkaCluster
     starter: Starter
-    journal: Journal
+    run_log: RunLog
     subscriber: Subscriber
     reporting: int = 0
     """The period that is being reported."""
-    broker_trouble: float = float("-inf")
+    broker_unsettled_until: float = float("-inf")
     """Until when, on the monotonic clock, a command may give up on the broker."""
-    hopeless: bool = False
+    given_up: bool = False
     """Whether something that ought to happen will not: then nothing is waited for any more."""
-    duels: set[int] = field(default_factory=set)
+    contested_periods: set[int] = field(default_factory=set)
     """Periods at which two synthesizers worked on copies of one folder."""
     statuses: list[tuple[int, int]] = field(default_factory=list)
     acknowledged: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -65,25 +65,25 @@ class Stage:
 
     def allowed(self, process: Process) -> set[int]:
         """How a command may end by itself: only a broker that was away excuses that it gave up."""
-        return {0, 5} if process.began < self.broker_trouble else {0}
+        return {0, 5} if process.began < self.broker_unsettled_until else {0}
 
     async def until(self, condition: Callable[[], bool], what: str, pause: float = 0.005) -> bool:
         """Wait, looking after every pause; that it does not come is a violation, and the end of the run."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_TIMEOUT_S
         while not condition():
-            if self.hopeless:
+            if self.given_up:
                 return False
             if time.monotonic() > deadline:
-                self.give_up(f"waited {PATIENCE:g} s for {what}")
+                self.give_up(f"waited {WAIT_TIMEOUT_S:g} s for {what}")
             await asyncio.sleep(pause)
         return True
 
     def give_up(self, why: str) -> None:
         """The study cannot come to its end: what is there is judged."""
-        self.hopeless = True
-        self.journal.violation(f"9: {why}")
+        self.given_up = True
+        self.run_log.violation(f"9: {why}")
 
-    async def moment(self, fault: Fault, began: Callable[[], float]) -> int | None:
+    async def wait_for_aim(self, fault: Fault, began: Callable[[], float]) -> int | None:
         """Wait for the moment a fault aims at; `began` says when whom it will hit was started.
 
         Answers with the period before whose release it is, or was when it was seen; None if there is none, or no longer.
@@ -108,5 +108,5 @@ class Stage:
         def comes() -> bool:
             return (seen.last_intent if fault.aim is Aim.AT_INTENT else seen.last_column) > now
 
-        await self.until(lambda: comes() or seen.released >= fault.period, fault.aim, AT_ONCE)
+        await self.until(lambda: comes() or seen.released >= fault.period, fault.aim, FAST_POLL_S)
         return seen.announced if comes() else None

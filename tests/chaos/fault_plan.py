@@ -60,7 +60,7 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FaultPlan:
     """The faults of each track: each gatherer, each reporter, the synthesizer, the broker."""
 
     tracks: dict[str, list[Fault]]
@@ -81,17 +81,17 @@ class Plan:
         aims = {fault.aim for fault in self.tracks[SYNTHESIZER] if fault.period == period}
         return Aim.AFTER_START not in aims or aims == {Aim.AFTER_START}
 
-    def shortages(self, struck: Mapping[tuple[str, str], int]) -> list[str]:
+    def shortages(self, injected_count: Mapping[tuple[str, str], int]) -> list[str]:
         """Of which kinds fewer struck a role than were planned; `struck` is by kind and role."""
         planned = Counter((fault.kind, ROLES[track]) for track, faults in self.tracks.items() for fault in faults)
         return [
-            f"{kind} ({role}): {struck.get((kind, role), 0)} of {count} struck"
+            f"{kind} ({role}): {injected_count.get((kind, role), 0)} of {count} struck"
             for (kind, role), count in planned.items()
-            if struck.get((kind, role), 0) < count
+            if injected_count.get((kind, role), 0) < count
         ]
 
 
-def draw_plan(seed: int, horizon: int, amount: Amount) -> Plan:
+def draw_fault_plan(seed: int, horizon: int, amount: Amount) -> FaultPlan:
     """The plan of a seed. The last period is left alone, so that every fault meets a study that still runs."""
     rng = Random(f"plan {seed}")
     last = horizon - 1
@@ -101,15 +101,15 @@ def draw_plan(seed: int, horizon: int, amount: Amount) -> Plan:
     for number in range(amount.stops):
         stops[order[number % len(order)]] += 1
     tracks = {SYNTHESIZER: _synthesizer(rng, last, amount, stops[SYNTHESIZER])}
-    for crew in (GATHERERS, REPORTERS):
-        for number, track in enumerate(crew):
-            kills = len(range(number, amount.kills, len(crew)))
+    for track_group in (GATHERERS, REPORTERS):
+        for number, track in enumerate(track_group):
+            kills = len(range(number, amount.kills, len(track_group)))
             kinds = [Kind.KILL] * kills + [Kind.STOP] * stops[track]
-            longest = 5.0 if crew is GATHERERS else 2.0
+            longest = 5.0 if track_group is GATHERERS else 2.0
             tracks[track] = _spread(rng, last, kinds, [Aim.AFTER_START], longest)
     brokers = [(Kind.BROKER_KILL, Kind.BROKER_RESTART)[number % 2] for number in range(amount.broker_faults)]
     tracks[BROKER] = _spread(rng, last, brokers, [Aim.AFTER_START, Aim.AFTER_CUT], 6.0)
-    return Plan(tracks)
+    return FaultPlan(tracks)
 
 
 def _synthesizer(rng: Random, last: int, amount: Amount, stops: int) -> list[Fault]:

@@ -25,7 +25,7 @@ Topic = Sequence[Record]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class History:
     """Of one study that is over. Only `reports` has several partitions."""
 
     reports: Sequence[Topic]
@@ -51,9 +51,9 @@ class Evidence:
     """The symbol of each report that its sender was told is kept before its period was closed."""
     output: Mapping[str, str] = field(default_factory=dict)
     """Everything that processes wrote, by the name of the file."""
-    marks: Sequence[str] = ()
+    secrets: Sequence[str] = ()
     """Parts of ids and symbols, which must be in none of it."""
-    duels: frozenset[int] = frozenset()
+    contested_periods: frozenset[int] = frozenset()
     """Periods at which two synthesizers worked on copies of one state folder."""
 
     @property

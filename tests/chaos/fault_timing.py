@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tests.chaos.evidence import Evidence
-from tests.chaos.plan import ROLES, SYNTHESIZER, Aim, Kind, Plan
+from tests.chaos.fault_plan import ROLES, SYNTHESIZER, Aim, FaultPlan, Kind
+from tests.chaos.history import History
 
 ONE_IN = 4
 """Of so many faults with the same aim at a role at least one must strike in time; so a short plan demands nothing."""
@@ -21,7 +21,7 @@ Aimed = tuple[Aim, str]
 
 
 @dataclass(frozen=True)
-class Strike:
+class InjectedFault:
     """A fault that happened."""
 
     kind: Kind
@@ -53,7 +53,7 @@ class Score:
     """How the faults with one aim came off."""
 
     planned: int
-    struck: int
+    injected_count: int
     in_time: int
 
     @property
@@ -62,17 +62,17 @@ class Score:
         return self.planned // ONE_IN
 
 
-def scores(plan: Plan, strikes: Iterable[Strike], releases: Mapping[int, float]) -> dict[Aimed, Score]:
+def fault_scores(plan: FaultPlan, injected: Iterable[InjectedFault], releases: Mapping[int, float]) -> dict[Aimed, Score]:
     """Of all that was planned."""
     planned = Counter((fault.aim, ROLES[track]) for track, faults in plan.tracks.items() for fault in faults)
-    struck, in_time = Counter[Aimed](), Counter[Aimed]()
-    for strike in strikes:
-        struck[strike.aim, strike.role] += 1
-        in_time[strike.aim, strike.role] += strike.in_time(releases)
-    return {aimed: Score(planned[aimed], struck[aimed], in_time[aimed]) for aimed in sorted(planned)}
+    injected_count, in_time = Counter[Aimed](), Counter[Aimed]()
+    for injected_fault in injected:
+        injected_count[injected_fault.aim, injected_fault.role] += 1
+        in_time[injected_fault.aim, injected_fault.role] += injected_fault.in_time(releases)
+    return {aimed: Score(planned[aimed], injected_count[aimed], in_time[aimed]) for aimed in sorted(planned)}
 
 
-def release_times(evidence: Evidence, arrivals: Mapping[int, float]) -> dict[int, float]:
+def release_times(history: History, arrivals: Mapping[int, float]) -> dict[int, float]:
     """When the committed record of each period was sent, at the latest; 0 if nobody saw it come.
 
     `arrivals` says when a reader was given the record at each offset of the ledger, and `LONGEST_WAY` before that it had
@@ -80,24 +80,24 @@ def release_times(evidence: Evidence, arrivals: Mapping[int, float]) -> dict[int
     """
     return {
         record.fields["period"]: max(arrivals.get(record.offset, 0.0) - LONGEST_WAY, 0.0)
-        for record in evidence.ledger
+        for record in history.ledger
         if record.fields["type"] == "period"
     }
 
 
-def cut_off(evidence: Evidence) -> Counter[str]:
+def cut_off(history: History) -> Counter[str]:
     """Records by type that could be seen and were never committed. Without any, uncommitted readers see nothing special."""
-    return Counter(record.fields["type"] for record in evidence.aborted)
+    return Counter(record.fields["type"] for record in history.aborted)
 
 
-def misses(came_off: Mapping[Aimed, Score], aborted: Mapping[str, int]) -> list[str]:
+def missed_faults(timing: Mapping[Aimed, Score], aborted: Mapping[str, int]) -> list[str]:
     """Where a run was less rough than its plan."""
     short = [
         f"{aim} ({role}): {score.in_time} of {score.planned} in time, at least {score.needed} must be"
-        for (aim, role), score in came_off.items()
+        for (aim, role), score in timing.items()
         if score.in_time < score.needed
     ]
-    at_column = came_off.get((Aim.AT_COLUMN, SYNTHESIZER))
+    at_column = timing.get((Aim.AT_COLUMN, SYNTHESIZER))
     if at_column is not None and aborted.get("column", 0) < at_column.needed:
         short.append(f"columns seen but never committed: {aborted.get('column', 0)}, at least {at_column.needed} must be")
     return short

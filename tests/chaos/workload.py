@@ -14,7 +14,7 @@ from tests.chaos.study import ALPHABET, ID_MARK, NO_SYMBOL, ChaosStudy
 
 
 @dataclass(frozen=True)
-class Letter:
+class Message:
     """One record, for the home partition of its key unless another is named."""
 
     key: bytes
@@ -24,11 +24,11 @@ class Letter:
     """Individual, period and symbol, if this is a true report."""
 
 
-def letters(study: ChaosStudy, people: range, period: int) -> tuple[list[Letter], list[Letter]]:
+def draw_messages(study: ChaosStudy, people: range, period: int) -> tuple[list[Message], list[Message]]:
     """The true reports of these people, in random order, and what comes after they are acknowledged."""
     rng = Random(f"mail {study.seed} {period}")
     true = [
-        _letter(study.people[person], period, symbol)
+        _message(study.people[person], period, symbol)
         for person in people
         if (symbol := study.symbol(person, period)) is not None
     ]
@@ -36,41 +36,41 @@ def letters(study: ChaosStudy, people: range, period: int) -> tuple[list[Letter]
     return true, _ignored(study, rng, true, period)
 
 
-def write_letters(path: Path, true: Sequence[Letter], ignored: Sequence[Letter]) -> None:
+def write_messages(path: Path, true: Sequence[Message], ignored: Sequence[Message]) -> None:
     """As the reporting program reads them: number, partition, key and value; a line that is empty is a pause."""
     lines = [
-        f"{number} {letter.partition} {letter.key.hex()} {letter.value.hex()}\n"
-        for number, letter in enumerate([*true, *ignored])
+        f"{number} {message.partition} {message.key.hex()} {message.value.hex()}\n"
+        for number, message in enumerate([*true, *ignored])
     ]
     lines.insert(len(true), "\n")
     path.write_text("".join(lines))
 
 
-def _letter(individual: str, period: int, symbol: str, partition: int = -1) -> Letter:
+def _message(individual: str, period: int, symbol: str, partition: int = -1) -> Message:
     value = bytes(msgpack.packb({"v": 1, "id": individual, "t": period, "s": symbol}))
-    return Letter(individual.encode(), value, partition, (individual, period, symbol))
+    return Message(individual.encode(), value, partition, (individual, period, symbol))
 
 
-def _ignored(study: ChaosStudy, rng: Random, true: Sequence[Letter], period: int) -> list[Letter]:
+def _ignored(study: ChaosStudy, rng: Random, true: Sequence[Message], period: int) -> list[Message]:
     """Repeated, contradicting, late, foreign, unknown and broken: some of each."""
     each = max(1, len(true) // 100)
-    ignored: list[Letter] = []
-    for letter in rng.sample(true, each):
-        assert letter.report is not None
-        individual, _, symbol = letter.report
+    ignored: list[Message] = []
+    for message in rng.sample(true, each):
+        assert message.report is not None
+        individual, _, symbol = message.report
         away = (home(individual, study.partitions) + 1) % study.partitions
         ignored += [
-            letter,
-            _letter(individual, period, rng.choice(ALPHABET)),
-            _letter(individual, period, NO_SYMBOL),
-            _letter(individual, period, symbol, away),
-            _letter(individual, rng.choice((0, -1, study.horizon + 1, 2**40)), symbol),
-            _letter(f"{ID_MARK}-foreign-{rng.randrange(10**6)}", min(period + 1, study.horizon), symbol)
+            message,
+            _message(individual, period, rng.choice(ALPHABET)),
+            _message(individual, period, NO_SYMBOL),
+            _message(individual, period, symbol, away),
+            _message(individual, rng.choice((0, -1, study.horizon + 1, 2**40)), symbol),
+            _message(f"{ID_MARK}-foreign-{rng.randrange(10**6)}", min(period + 1, study.horizon), symbol)
             if period > 1
-            else letter,
-            Letter(letter.key, letter.value[:-1]),
-            Letter(letter.key, b"\xc1" + individual.encode()),
+            else message,
+            Message(message.key, message.value[:-1]),
+            Message(message.key, b"\xc1" + individual.encode()),
         ]
         if period > 2:
-            ignored.append(_letter(individual, period - 2, rng.choice(ALPHABET)))
+            ignored.append(_message(individual, period - 2, rng.choice(ALPHABET)))
     return ignored

@@ -1,4 +1,4 @@
-"""Which faults come, to whom, at which moments and in which order: all drawn from one seed. Real time decides the rest."""
+"""The fault plan of a run: kinds, targets, times and order of the faults, drawn from a seed. Real time decides the rest."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SYNTHESIZER, BROKER = "synthesizer", "broker"
 ROLES = (
     dict.fromkeys(GATHERERS, "gatherer") | dict.fromkeys(REPORTERS, "reporter") | {SYNTHESIZER: SYNTHESIZER, BROKER: BROKER}
 )
-"""Of each track."""
+"""The role of each track."""
 
 
 class Kind(StrEnum):
-    """What happens."""
+    """The kind of a fault."""
 
     KILL = "kill -9"
     STOP = "SIGSTOP past the time-outs, then SIGCONT"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 
 class Aim(StrEnum):
-    """When it happens."""
+    """The point in time that a fault aims at."""
 
     AFTER_START = "some time after the process started"
     AFTER_CUT = "just after the cut"
@@ -38,23 +38,23 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. A track works through its faults in order, those of a period only once that is being reported."""
+    """One fault. Those of a track are injected in order, and not before their period is being reported."""
 
     period: int
     kind: Kind
     aim: Aim
     delay: float
-    """Seconds from the moment aimed at."""
+    """Seconds after the point in time aimed at."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is to happen in one run."""
+    """The number of faults of each kind in a run."""
 
     kills: int
-    """Of each role."""
+    """Kills of each role."""
     stops: int
-    """Of all roles together."""
+    """Stops of all roles together."""
     broker_faults: int
     takeovers: int
 
@@ -82,7 +82,7 @@ class FaultPlan:
         return Aim.AFTER_START not in aims or aims == {Aim.AFTER_START}
 
     def shortages(self, injected_count: Mapping[tuple[str, str], int]) -> list[str]:
-        """Of which kinds fewer struck a role than were planned; `struck` is by kind and role."""
+        """Describe the kinds of which fewer faults were injected than planned; `injected_count` is by kind and role."""
         planned = Counter((fault.kind, ROLES[track]) for track, faults in self.tracks.items() for fault in faults)
         return [
             f"{kind} ({role}): {injected_count.get((kind, role), 0)} of {count} struck"
@@ -92,11 +92,11 @@ class FaultPlan:
 
 
 def draw_fault_plan(seed: int, horizon: int, amount: Amount) -> FaultPlan:
-    """The plan of a seed. The last period is left alone, so that every fault meets a study that still runs."""
+    """Draw the plan of a seed. It has no fault in the last period, so that the study runs at every fault."""
     rng = Random(f"plan {seed}")
     last = horizon - 1
     stops: Counter[str] = Counter(dict.fromkeys((SYNTHESIZER, *GATHERERS, *REPORTERS), 0))
-    # Most to those who hold something: a session, a transaction.
+    # Most stops hit processes that hold a session or a transaction.
     order = [SYNTHESIZER, GATHERERS[0], SYNTHESIZER, GATHERERS[1], REPORTERS[0], SYNTHESIZER, GATHERERS[2], REPORTERS[1]]
     for number in range(amount.stops):
         stops[order[number % len(order)]] += 1

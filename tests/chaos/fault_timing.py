@@ -1,4 +1,4 @@
-"""Which faults struck at the moment they aimed at, and what was cut off: a run that missed has shown little."""
+"""Which faults were injected in time, and which publications they interrupted: a run that missed its aims tests little."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from tests.chaos.fault_plan import ROLES, SYNTHESIZER, Aim, FaultPlan, Kind
 from tests.chaos.history import History
 
 ONE_IN = 4
-"""Of so many faults with the same aim at a role at least one must strike in time; so a short plan demands nothing."""
+"""One in this many faults with the same aim and role must be in time; a short plan requires none."""
 
 LONGEST_WAY = 0.2
-"""Seconds that a record is taken to have needed from its sender to a reader. A publication that was cut off is repeated by a
-process that has to start first, which takes longer."""
+"""Assumed maximum delay in seconds from the sender of a record to a reader. It is shorter than the start of a process, which
+must happen before an interrupted publication is repeated."""
 
 Aimed = tuple[Aim, str]
-"""An aim, and the role it is at."""
+"""An aim and the role of the target."""
 
 
 @dataclass(frozen=True)
 class InjectedFault:
-    """A fault that happened."""
+    """A fault that was injected."""
 
     kind: Kind
     role: str
     aim: Aim
     period: int | None
-    """Before whose release it was to come; None if it aimed at no release, or only when that was over."""
+    """The period before whose release it was to be injected; None if it aimed at no release or was too late."""
     at: float
-    """Seconds of the wall clock, just after a process was hit, or just before a broker is."""
+    """Wall clock time in seconds, just after a fault of a process or just before a fault of a broker."""
 
     def in_time(self, releases: Mapping[int, float]) -> bool:
-        """Whether it struck at its moment; `releases` says when the committed record of each period was sent.
+        """Whether it was injected in time; `releases` says when the committed record of each period was sent.
 
-        That record is the last of its publication. If it was sent after the strike, then the publication was cut off, or
-        went on only when a stop was over.
+        That record is the last of its publication. If it was sent after the fault, the publication was interrupted, or
+        continued only after the stop.
         """
         if self.aim is Aim.AFTER_START:
             return True
         return self.period is not None and releases.get(self.period, float("inf")) > self.at
 
     def lateness(self, releases: Mapping[int, float]) -> str:
-        """In words, of one that was not in time."""
+        """Describe how late a fault was that was not in time."""
         late = "nothing was left to aim at" if self.period is None else f"{self.at - releases[self.period]:.3f} s late"
         return f"{self.kind} ({self.role}) {self.aim}: {late}"
 
 
 @dataclass(frozen=True)
 class Score:
-    """How the faults with one aim came off."""
+    """The number of faults with one aim: planned, injected and in time."""
 
     planned: int
     injected_count: int
@@ -58,12 +58,12 @@ class Score:
 
     @property
     def needed(self) -> int:
-        """How many must strike in time."""
+        """The number of faults that must be in time."""
         return self.planned // ONE_IN
 
 
 def fault_scores(plan: FaultPlan, injected: Iterable[InjectedFault], releases: Mapping[int, float]) -> dict[Aimed, Score]:
-    """Of all that was planned."""
+    """Return the score of each planned aim and role."""
     planned = Counter((fault.aim, ROLES[track]) for track, faults in plan.tracks.items() for fault in faults)
     injected_count, in_time = Counter[Aimed](), Counter[Aimed]()
     for injected_fault in injected:
@@ -86,12 +86,12 @@ def release_times(history: History, arrivals: Mapping[int, float]) -> dict[int, 
 
 
 def cut_off(history: History) -> Counter[str]:
-    """Records by type that could be seen and were never committed. Without any, uncommitted readers see nothing special."""
+    """Count the records of aborted transactions by type."""
     return Counter(record.fields["type"] for record in history.aborted)
 
 
 def missed_faults(timing: Mapping[Aimed, Score], aborted: Mapping[str, int]) -> list[str]:
-    """Where a run was less rough than its plan."""
+    """Describe the aims with too few faults in time."""
     short = [
         f"{aim} ({role}): {score.in_time} of {score.planned} in time, at least {score.needed} must be"
         for (aim, role), score in timing.items()

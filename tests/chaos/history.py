@@ -1,4 +1,4 @@
-"""What the checker judges: records of the topics, and what was seen and said while the study ran."""
+"""The history of a run, which the checker verifies: the records of all topics, and what clients observed meanwhile."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ Topic = Sequence[Record]
 
 @dataclass(frozen=True)
 class History:
-    """Of one study that is over. Only `reports` has several partitions."""
+    """The history of one finished study. Only `reports` has several partitions."""
 
     reports: Sequence[Topic]
     control: Topic
     tallies: Topic
     rejects: Topic
     ledger: Topic
-    """As readers of what is committed find it."""
+    """The ledger as a read_committed consumer sees it."""
     synthetic: Mapping[str, Topic]
-    """The same, by release."""
+    """The columns of each release as a read_committed consumer sees them."""
     ledger_uncommitted: Topic
-    """With everything that was aborted."""
+    """The ledger including aborted transactions."""
     synthetic_uncommitted: Mapping[str, Topic]
     asked: Mapping[str, Any]
-    """The public values that the study was made with."""
+    """The public values with which the study was created."""
     seen_along: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict)
-    """What subscribers who read all along were given: topic, offset, value. `ledger`, or the name of a release."""
+    """What a subscriber read during the run, by topic (`ledger` or the name of a release) and offset."""
     watched: Sequence[Sequence[tuple[str, int, str]]] = ()
     """Release, period and digest of each line of each run of `watch`."""
     statuses: Sequence[tuple[int, int]] = ()
-    """Watermark and released period, as `status` said one time after the other."""
+    """Watermark and released period in each output of `status`, in order."""
     acknowledged: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """The symbol of each report that its sender was told is kept before its period was closed."""
+    """The symbol of each report that was acknowledged before its period was closed."""
     output: Mapping[str, str] = field(default_factory=dict)
-    """Everything that processes wrote, by the name of the file."""
+    """All output of the processes, by file name."""
     secrets: Sequence[str] = ()
-    """Parts of ids and symbols, which must be in none of it."""
+    """Parts of ids and symbols that must not occur in the output."""
     contested_periods: frozenset[int] = frozenset()
     """Periods at which two synthesizers worked on copies of one state folder."""
 
@@ -72,7 +72,7 @@ class History:
 
     @property
     def aborted(self) -> list[Record]:
-        """What only readers of what is not committed saw."""
+        """Records of aborted transactions, which only read_uncommitted consumers see."""
         pairs = [(self.ledger, self.ledger_uncommitted)]
         pairs += [(self.synthetic[name], topic) for name, topic in self.synthetic_uncommitted.items()]
         found: list[Record] = []

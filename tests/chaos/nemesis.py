@@ -16,9 +16,9 @@ BROKER_START_TIMEOUT_S = 240.0
 
 
 async def inject(context: RunContext, process: Process, role: str, fault: Fault, period: int | None = None) -> bool:
-    """Kill or stop one process, before the release of a period if one was aimed at; whether it was there.
+    """Kill or stop a process; returns whether it was running. If it was not, its successor is about to start.
 
-    If not, the next one is about to be started.
+    `period` is the one before whose release the fault comes, if it aims at one.
     """
     if not (process.kill() if fault.kind is Kind.KILL else process.freeze()):
         await asyncio.sleep(0.05)
@@ -33,7 +33,7 @@ async def inject(context: RunContext, process: Process, role: str, fault: Fault,
 
 
 async def inject_broker_faults(context: RunContext) -> None:
-    """Kill the broker or restart it, and wait until it answers; of several another one each time, once all are in step."""
+    """Inject the planned broker faults. In a cluster they hit the brokers in turn, each when all replicas are in sync."""
     faults = context.plan.tracks[BROKER]
     while faults and not context.given_up:
         fault = faults[0]

@@ -18,8 +18,8 @@ from typing import TextIO
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 STALLED = 30.0
-"""Seconds without an acknowledgement after which it restarts itself: when a broker restarts, librdkafka may lose its connections
-for good, and then waits for minutes."""
+"""Seconds without an acknowledgement after which it restarts itself. When a broker restarts, librdkafka may lose its
+connections for good, and then waits for minutes."""
 
 
 class Acknowledgements:

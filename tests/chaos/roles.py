@@ -11,18 +11,18 @@ from tests.chaos.processes import KILLED, Process
 from tests.chaos.run_context import RunContext
 
 MAX_BAD_EXITS = 5
-"""Ends that should not be, after which a process is not started again."""
+"""Number of unexpected exits after which a process is not restarted."""
 
 
 class Gatherer:
-    """One gatherer, started again whenever it is killed. The third is not in the group: it doubles some partitions."""
+    """One gatherer, restarted whenever it is killed. The third is not in the group, and gathers some partitions a second time."""
 
     def __init__(self, context: RunContext, name: str) -> None:
         self._context, self._name = context, name
         self._process: Process | None = None
 
     async def keep_running(self) -> None:
-        """Until the study is over."""
+        """Keep the gatherer running until the study is over."""
         context, bad = self._context, 0
         while bad < MAX_BAD_EXITS:
             process = self._process = await self._start()
@@ -50,7 +50,7 @@ class Gatherer:
         )
 
     async def inject_faults(self) -> None:
-        """Its faults, one after the other."""
+        """Inject the planned faults of this gatherer, in order."""
         faults = self._context.plan.tracks[self._name]
         while faults and not self._context.given_up:
             await self._context.until(lambda: self._context.reporting >= faults[0].period, f"period {faults[0].period}")
@@ -68,7 +68,7 @@ class Gatherer:
 
 
 async def watch(context: RunContext) -> None:
-    """`watch` from the first column to the last, begun again when the broker went away."""
+    """Run `watch` until the last column, and restart it after broker outages."""
     while True:
         process = await context.starter.start("watch", "streamproc", "watch", context.file, "--json")
         code = await process.end()
@@ -78,7 +78,7 @@ async def watch(context: RunContext) -> None:
 
 
 def watched(context: RunContext) -> list[list[tuple[str, int, str]]]:
-    """What each run of `watch` showed. The last line of one that ended early may be cut short."""
+    """Return the output of each run of `watch`. The last line of an interrupted run may be incomplete."""
     runs = []
     for path in sorted(context.starter.folder.glob("watch-*.out")):
         lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
@@ -87,7 +87,7 @@ def watched(context: RunContext) -> list[list[tuple[str, int, str]]]:
 
 
 async def ask_status(context: RunContext) -> None:
-    """Note what `status` says, for as long as the study goes on and once more."""
+    """Record the output of `status` repeatedly until the study is over, and once after that."""
     last = False
     while not last:
         last = context.over or context.given_up
@@ -96,6 +96,6 @@ async def ask_status(context: RunContext) -> None:
         context.run_log.ended("status", process.name, "nothing", code, context.allowed(process))
         if code == 0:
             said = json.loads((context.starter.folder / f"{process.name}.out").read_text())
-            # Without a watermark the tallies make no sense, which is found elsewhere.
+            # There is no watermark if the tallies are invalid, which the checker reports.
             context.statuses.append((said["watermark"] or 0, said["released"]))
         await asyncio.sleep(0 if last else 10)

@@ -155,7 +155,7 @@ async def _run_all(context: RunContext) -> None:
             if context.given_up:
                 raise _GivenUp
     except* _GivenUp:
-        pass  # the journal says why
+        pass  # the run log says why
 
 
 async def _command(context: RunContext, command: str) -> None:

@@ -1,4 +1,4 @@
-"""What every part of a run shares: the study, the broker, the processes, and how far things are."""
+"""The state that all parts of a run share: the study, the broker, the processes and the progress."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.chaos.study import ChaosStudy
 from tests.chaos.subscriber import Subscriber
 
 SESSION, TRANSACTION = 4.0, 5.0
-"""Seconds: the time-outs of the run. Short, so that many stops outlast them; long enough for a busy machine."""
+"""Session and transaction timeouts in seconds: shorter than a stop, and long enough for a busy machine."""
 STOP_DURATION_S = 6.5
-"""Seconds of a stop: longer than both."""
+"""Duration of a stop in seconds, longer than both timeouts."""
 FAST_POLL_S = 0.001
-"""Seconds between two looks for what is over within some tens of milliseconds."""
+"""Polling interval in seconds for events that last some tens of milliseconds."""
 WAIT_TIMEOUT_S = 300.0
-"""Seconds after which something that ought to happen will not."""
+"""Seconds after which an expected event counts as missing."""
 AFTER_BROKER_S = 35.0
-"""Seconds after a broker came back in which a command that met its absence may still give up: its time-out is 30 s."""
+"""Seconds after the restart of a broker in which a command may still give up: its timeout is 30 s."""
 
 
 @dataclass
 class RunContext:
-    """One run."""
+    """The state of one run."""
 
     study: ChaosStudy
     plan: FaultPlan
@@ -43,7 +43,7 @@ class RunContext:
     broker_unsettled_until: float = float("-inf")
     """Until when, on the monotonic clock, a command may give up on the broker."""
     given_up: bool = False
-    """Whether something that ought to happen will not: then nothing is waited for any more."""
+    """Whether an expected event did not happen; then the run ends without waiting for anything."""
     contested_periods: set[int] = field(default_factory=set)
     """Periods at which two synthesizers worked on copies of one folder."""
     statuses: list[tuple[int, int]] = field(default_factory=list)
@@ -55,20 +55,20 @@ class RunContext:
 
     @property
     def nodes(self) -> Sequence[KafkaBroker]:
-        """Of which one at a time is away."""
+        """The brokers, of which at most one at a time is down."""
         return self.broker.nodes if isinstance(self.broker, KafkaCluster) else [self.broker]
 
     @property
     def over(self) -> bool:
-        """Whether the last period is released, as readers see it."""
+        """Whether a reader has seen the release of the last period."""
         return self.subscriber.released >= self.study.horizon
 
     def allowed(self, process: Process) -> set[int]:
-        """How a command may end by itself: only a broker that was away excuses that it gave up."""
+        """Return the exit codes a command may end with; 5 only if a broker was down meanwhile."""
         return {0, 5} if process.began < self.broker_unsettled_until else {0}
 
     async def until(self, condition: Callable[[], bool], what: str, pause: float = 0.005) -> bool:
-        """Wait, looking after every pause; that it does not come is a violation, and the end of the run."""
+        """Poll until the condition holds, and return True. A timeout is a violation and ends the run."""
         deadline = time.monotonic() + WAIT_TIMEOUT_S
         while not condition():
             if self.given_up:
@@ -79,14 +79,14 @@ class RunContext:
         return True
 
     def give_up(self, why: str) -> None:
-        """The study cannot come to its end: what is there is judged."""
+        """End the run early, with a violation; the checker verifies what there is."""
         self.given_up = True
         self.run_log.violation(f"9: {why}")
 
     async def wait_for_aim(self, fault: Fault, began: Callable[[], float]) -> int | None:
-        """Wait for the moment a fault aims at; `began` says when whom it will hit was started.
+        """Wait for the point in time that a fault aims at; `began` returns when its target was started.
 
-        Answers with the period before whose release it is, or was when it was seen; None if there is none, or no longer.
+        Returns the period before whose release the fault comes; None if it aims at no release, or is too late for it.
         """
         if fault.aim is Aim.AFTER_START:
             await self.until(lambda: time.monotonic() >= began() + fault.delay, "a process to grow old")
@@ -102,7 +102,7 @@ class RunContext:
     async def _publication(self, fault: Fault) -> int | None:
         """The period whose intent or column is seen next; None if that of the fault is released before."""
         seen = self.subscriber
-        # What came before may have been made by a process that has been killed since.
+        # Earlier records may be from a process that has been killed since.
         now = time.time()
 
         def comes() -> bool:

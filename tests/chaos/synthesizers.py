@@ -1,4 +1,4 @@
-"""The synthesizer under kills, stops and rivals: of two on copies of one state folder, one is refused and one goes on."""
+"""Synthesizers under kills, stops and takeovers: of two on copies of one state folder, one is refused and one continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RestartedSynthesizer:
         self.task = group.create_task(self._keep_running())
 
     async def _keep_running(self) -> int:
-        """The code with which it ended by itself."""
+        """Restart it until it exits without being killed; returns its exit code."""
         while True:
             process = self.process = await start(self._context, "synthesizer", self.folder)
             code = await process.end()
@@ -39,7 +39,7 @@ class RestartedSynthesizer:
 
     @property
     def holds_its_folder(self) -> bool:
-        """Whether it has the lock: one that waits for its broker does not yet."""
+        """Whether it holds the lock of its folder, which it takes only when the broker is available."""
         lock = self.folder / "synthesizer.lock"
         if self.process is None or not lock.exists():
             return False
@@ -48,7 +48,7 @@ class RestartedSynthesizer:
         return any((fields[4], fields[5].split(":")[-1]) == mine for fields in held if len(fields) > 5)
 
     def last_error_line(self) -> str:
-        """The last line it wrote."""
+        """The last line of its error output."""
         text = (self._context.starter.folder / f"{self.running.name}.err").read_text()
         return text.strip().splitlines()[-1] if text.strip() else ""
 
@@ -59,12 +59,12 @@ async def start(context: RunContext, name: str, folder: Path) -> Process:
 
 
 def state_in(folder: Path) -> dict[str, bytes]:
-    """What a refused start must leave as it is."""
+    """The state files in a folder, which a refused start must not change."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".state", ".settled")}
 
 
 class Synthesizers:
-    """The one that goes on, and now and then a rival."""
+    """The current synthesizer, and at times a second one on a copy of its state folder."""
 
     def __init__(self, context: RunContext, group: asyncio.TaskGroup) -> None:
         self._context, self._group = context, group
@@ -75,7 +75,7 @@ class Synthesizers:
         """A folder whose synthesizer gave up a fight, though its draw may be the one that binds."""
 
     async def keep_running(self) -> None:
-        """Until the study is over."""
+        """Keep a synthesizer running until the study is over."""
         context, bad = self._context, 0
         while bad < MAX_BAD_EXITS:
             current = self._current
@@ -98,7 +98,7 @@ class Synthesizers:
         context.give_up("the synthesizer does not live on")
 
     async def inject_faults(self) -> None:
-        """Its faults, one after the other."""
+        """Inject the planned faults of the synthesizer, in order."""
         faults = self._context.plan.tracks[SYNTHESIZER]
         while faults and not self._context.given_up:
             await self._context.until(lambda: self._context.reporting >= faults[0].period, f"period {faults[0].period}")

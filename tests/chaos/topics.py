@@ -15,7 +15,7 @@ WAIT_TIMEOUT_S = 60.0
 
 
 def consumer(server: str, *, committed: bool) -> Consumer:
-    """One that is in no group, creates nothing and forgives nothing."""
+    """Return a consumer without a group, without topic creation, that raises every error."""
     return Consumer(
         {
             "bootstrap.servers": server,
@@ -60,12 +60,12 @@ def _position(reader: Consumer, where: TopicPartition) -> int:
 
 
 def topic_names(study: ChaosStudy) -> Mapping[str, str]:
-    """The public topics, by what the evidence calls them."""
+    """The public topics by their names in the history."""
     return {"ledger": f"{study.name}.ledger", **{release: f"{study.name}.synthetic.{release}" for release in RELEASES}}
 
 
 def read_history(server: str, study: ChaosStudy) -> History:
-    """All that is in the topics."""
+    """Read all topics into a history."""
     public = topic_names(study)
     committed = {name: read_topic(server, topic) for name, topic in public.items()}
     uncommitted = {name: read_topic(server, topic, committed=False) for name, topic in public.items()}

@@ -1,4 +1,4 @@
-"""What the reporting program is to send for one period: the true reports, then some that must change nothing."""
+"""The workload of the reporting program for one period: true reports, then messages that must change nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.chaos.study import ALPHABET, ID_MARK, NO_SYMBOL, ChaosStudy
 
 @dataclass(frozen=True)
 class Message:
-    """One record, for the home partition of its key unless another is named."""
+    """One record, sent to the home partition of its key unless `partition` is given."""
 
     key: bytes
     value: bytes
@@ -25,7 +25,7 @@ class Message:
 
 
 def draw_messages(study: ChaosStudy, people: range, period: int) -> tuple[list[Message], list[Message]]:
-    """The true reports of these people, in random order, and what comes after they are acknowledged."""
+    """Draw the true reports of these people in random order, and the messages to send after their acknowledgement."""
     rng = Random(f"mail {study.seed} {period}")
     true = [
         _message(study.people[person], period, symbol)
@@ -37,7 +37,7 @@ def draw_messages(study: ChaosStudy, people: range, period: int) -> tuple[list[M
 
 
 def write_messages(path: Path, true: Sequence[Message], ignored: Sequence[Message]) -> None:
-    """As the reporting program reads them: number, partition, key and value; a line that is empty is a pause."""
+    """Write messages for the reporting program: number, partition, key and value. An empty line waits for acknowledgements."""
     lines = [
         f"{number} {message.partition} {message.key.hex()} {message.value.hex()}\n"
         for number, message in enumerate([*true, *ignored])
@@ -52,7 +52,7 @@ def _message(individual: str, period: int, symbol: str, partition: int = -1) -> 
 
 
 def _ignored(study: ChaosStudy, rng: Random, true: Sequence[Message], period: int) -> list[Message]:
-    """Repeated, contradicting, late, foreign, unknown and broken: some of each."""
+    """Draw some repeated, contradicting, late, foreign, unknown and malformed messages."""
     each = max(1, len(true) // 100)
     ignored: list[Message] = []
     for message in rng.sample(true, each):

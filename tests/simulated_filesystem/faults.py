@@ -1,4 +1,4 @@
-"""Where a simulated file system can be made to fail."""
+"""Hooks to inject faults into a simulated file system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Step: TypeAlias = Literal[
     "create", "write", "sync_file", "rename", "sync_folder", "make_folder", "read", "names",
     "status", "set_mode", "remove", "remove_folder", "sweep", "lock",
 ]  # fmt: skip
-"""The steps of a `FileSystem`; `write` is one to a file that `create_temporary` opened."""
+"""The steps of a `FileSystem`; `write` is a write to a file that `create_temporary` opened."""
 
 CHANGES: tuple[Step, ...] = (
     "create", "write", "sync_file", "rename", "sync_folder", "make_folder",
@@ -22,16 +22,16 @@ CHANGES: tuple[Step, ...] = (
 
 
 class FileFaults:
-    """Asked around every step of one process; this one lets everything pass.
+    """Hooks around every step of one process. This class injects no fault.
 
     A subclass may raise an OSError, or end the process with `kill`, or the machine with `power_cut`.
     """
 
     def before(self, process: SimulatedFileSystem, step: Step, path: Path) -> None:
-        """Nothing has happened yet."""
+        """Called before the step has an effect."""
 
     def inside(self, process: SimulatedFileSystem, step: Step, path: Path) -> None:
-        """A part of what is written is there; only in a `write`."""
+        """Called in a `write` when part of the data is written."""
 
     def after(self, process: SimulatedFileSystem, step: Step, path: Path) -> None:
-        """The effect is there, the process has not heard of it."""
+        """Called after the step had its effect and before the process gets the result."""

@@ -1,4 +1,4 @@
-"""A machine's files in memory: processes that die at any step, power cuts, full and failing disks, copies put back."""
+"""A simulated machine: its files in memory, its processes, power cuts, full and failing disks, and backups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.simulated_filesystem.storage import Node, Storage, StoredFile, Stored
 
 
 class SimulatedMachine:
-    """A disk and the processes that use it. What chance decides, `random` decides."""
+    """A disk and the processes that use it. `random` decides what survives a power cut."""
 
     def __init__(self, random: Random, root: StoredFolder | None = None) -> None:
         self.random = random
@@ -26,22 +26,22 @@ class SimulatedMachine:
         """Bytes; None if it never gets full."""
         self.read_only = False
         self.ignores_sync = False
-        """Whether a sync answers well and does nothing, as a disk with a volatile cache does."""
+        """Whether a sync returns without an effect, as on a disk with a volatile cache."""
         self.unreadable: set[Path] = set()
         """Files whose reading fails."""
         self.open: dict[Node | None, SimulatedFileSystem] = {}
         self.locks: list[SimulatedLock] = []
-        """Those that are held."""
+        """The locks that are held."""
         self._processes: list[SimulatedFileSystem] = []
         self._temporaries = 0
 
     def process(self, name: str = "", faults: FileFaults | None = None, *, user: int = 1000) -> SimulatedFileSystem:
-        """What a new process sees."""
+        """Return the file system of a new process."""
         self._processes.append(SimulatedFileSystem(self, name, faults or FileFaults(), user))
         return self._processes[-1]
 
     def power_cut(self) -> None:
-        """Every process ends, and what was not synced is lost, torn or there."""
+        """End every process; data that was not synced is lost, torn or kept."""
         for process in tuple(self._processes):
             process.kill()
         self.storage.root.cut(self.random)
@@ -55,7 +55,7 @@ class SimulatedMachine:
         self.storage = Storage(cast(StoredFolder, copied(image)))
 
     def flip_bit(self, path: Path) -> None:
-        """One bit of a file, anywhere, is another one from now on; nothing happens to an empty file."""
+        """Flip a random bit of a file, unless it is empty."""
         file = self.storage.file(path)
         if file.content:
             place, bit = self.random.randrange(len(file.content)), 1 << self.random.randrange(8)
@@ -72,7 +72,7 @@ class SimulatedMachine:
         return {name: node.content for name, node in sorted(entries.items()) if isinstance(node, StoredFile)}
 
     def forget(self, process: SimulatedFileSystem) -> None:
-        """It has ended: its files are closed, its locks are free."""
+        """Close the files and release the locks of a process that has ended."""
         self._processes.remove(process)
         self.open = {file: holder for file, holder in self.open.items() if holder is not process}
         self.locks = [lock for lock in self.locks if lock.holder is not process]
@@ -93,7 +93,7 @@ class SimulatedFileSystem:
         self._faults = faults
 
     def kill(self) -> None:
-        """End the process as kill -9 does: what it wrote is there, its locks are free, nothing more of it has an effect."""
+        """End the process as `kill -9` does: its writes stay, its locks are released, and its later steps have no effect."""
         if self.alive:
             self.alive = False
             self.machine.forget(self)
@@ -229,7 +229,7 @@ class SimulatedLock:
         self.path, self.holder, self.shared = path, holder, shared
 
     def release(self) -> None:
-        """A process that was killed has let go of it already, and somebody else may hold one of the same name."""
+        """Release the lock, unless the process was killed: then it is released already, and another process may hold it."""
         with suppress(ValueError):
             self.holder.machine.locks.remove(self)
 

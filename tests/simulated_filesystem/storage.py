@@ -1,4 +1,4 @@
-"""What a simulated disk keeps: what programs see of it, and what a power cut may leave."""
+"""The content of a simulated disk: what programs see, and what survives a power cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeAlias
 
 SECTOR = 512
-"""Bytes that are written as a whole."""
+"""Size in bytes of the unit that a disk writes atomically."""
 
 
 @dataclass(eq=False)
@@ -23,17 +23,17 @@ class StoredFile:
     content: bytes = b""
     """What programs read."""
     kept: bytes = b""
-    """What the disk holds for certain: the content when it was last synced."""
+    """What survives a power cut: the content at the last sync."""
 
     def cut(self, random: Random) -> None:
-        """A power cut: of what was not synced any sector is new, old or zeros, and the end may be missing."""
+        """Simulate a power cut: each sector that was not synced is new, old or zeros, and the end may be missing."""
         if self.content != self.kept:
-            fate = random.randrange(4)
-            if fate == 0:
+            outcome = random.randrange(4)
+            if outcome == 0:
                 self.content = self.kept
-            elif fate == 1:
+            elif outcome == 1:
                 self.content = self.content[: random.randint(0, len(self.content))]
-            elif fate == 2:
+            elif outcome == 2:
                 self.content = b"".join(self._sectors(random))
         self.kept = self.content
 
@@ -56,19 +56,19 @@ class StoredFolder:
     kept: dict[str, Node] = field(default_factory=dict)
     """What the disk holds for certain."""
     pending: list[Change] = field(default_factory=list)
-    """What happened since, each atomic, and each kept or lost without regard to the others."""
+    """Changes since the last sync. Each is atomic, and survives a power cut independently of the others."""
 
     def change(self, change: Change) -> None:
-        """Names that come (or come to mean something else) and go (None), all at once."""
+        """Add, replace and remove (None) names, all at once."""
         _apply(change, self.entries)
         self.pending.append(change)
 
     def sync(self) -> None:
-        """Make what programs see certain."""
+        """Make what programs see survive a power cut."""
         self.kept, self.pending = dict(self.entries), []
 
     def cut(self, random: Random) -> None:
-        """A power cut, here and in everything below."""
+        """Simulate a power cut for this folder and everything in it."""
         for change in self.pending:
             if random.random() < 0.5:
                 _apply(change, self.kept)
@@ -90,7 +90,7 @@ def _apply(change: Change, entries: dict[str, Node]) -> None:
 
 
 def copied(node: Node, known: dict[Node, Node] | None = None) -> Node:
-    """The same in every respect, what is not certain included, and apart from it."""
+    """Return a deep copy, including what is not synced."""
     known = {} if known is None else known
     if node not in known:
         if isinstance(node, StoredFile):
@@ -113,7 +113,7 @@ class Storage:
         self.root = root
 
     def node(self, path: Path) -> Node:
-        """What has this name."""
+        """Return the file or folder at a path. Raises OSError."""
         node: Node = self.root
         for part in _parts(path):
             if not isinstance(node, StoredFolder):
@@ -144,7 +144,7 @@ class Storage:
 
 
 def failure(number: int) -> OSError:
-    """What the system would raise."""
+    """Return the OSError that the operating system would raise."""
     return OSError(number, os.strerror(number))
 
 

@@ -1,6 +1,6 @@
-"""The promises, each checked by itself at the end of a run, from the topics alone, under its number.
+"""The checker: verifies each invariant at the end of a run, from the topics alone.
 
-Not here: 8 and 10, which are checked as things happen, and 9, which decides when a run ends.
+Invariants 8 and 10 are checked during the run, and 9 decides when a run ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Problems = Iterator[str]
 
 
 def columns_never_change(run: FinalState) -> Problems:
-    """1. What was ever given to a subscriber is what is in the topic."""
+    """1. Every column that a subscriber ever received is the one in the topic."""
     for (release, period), seen in run.seen.items():
         column = run.columns[release].get(period)
         if column is None or column.astype(np.uint8).tobytes() != seen:
@@ -59,9 +59,9 @@ def columns_come_once_and_in_order(run: FinalState) -> Problems:
 
 
 def one_draw_leaves(run: FinalState) -> Problems:
-    """3. Of every part of a period one version was ever sent, also to uncommitted readers, once it was announced.
+    """3. Of every part of a period only one version was ever sent, aborted transactions included, and only after its intent.
 
-    And one more for each loss whose cost the steward accepted.
+    Each loss whose cost the steward accepted allows one more version.
     """
     accepted, announced = run.cluster.accepted, run.announced
     for period, digests in announced.items():
@@ -80,7 +80,7 @@ def one_draw_leaves(run: FinalState) -> Problems:
 
 
 def _versions(run: FinalState) -> Mapping[tuple[str, int, str], set[bytes]]:
-    """Every version that left of each part of each draw, by topic, period and part."""
+    """All versions of each part of each draw that were ever sent, by topic, period and part."""
     versions: dict[tuple[str, int, str], set[bytes]] = defaultdict(set)
     for release in run.study.releases:
         for line in run.records.synthetic(release.name, committed=False):
@@ -115,7 +115,7 @@ def spending_is_the_cost_of_the_draws(run: FinalState) -> Problems:
 
 
 def tallies_are_those_of_the_model(run: FinalState) -> Problems:
-    """5. Every tally sent is what the log and the cuts say, however often it was sent."""
+    """5. Every tally equals the one that the reference model computes from the log and the cuts."""
     for line in run.records.tallies():
         fields = line.fields
         where = f"partition {fields['partition']}, period {fields['period']}"
@@ -130,7 +130,7 @@ def tallies_are_those_of_the_model(run: FinalState) -> Problems:
 
 
 def silent_columns_are_the_data(run: FinalState) -> Problems:
-    """6. Without noise, what is released is what was reported; and what a client heard to have arrived in time counts."""
+    """6. Without noise the releases equal the exact counts, and reports that were acknowledged before the cut count."""
     yield from _acknowledged_reports_count(run)
     if not run.workload.silent:
         return
@@ -164,7 +164,7 @@ def _acknowledged_reports_count(run: FinalState) -> Problems:
         in_time = 1 <= period <= len(run.cuts) and at < run.cluster.cut_asked.get(period, 0.0)
         if in_time and said[individual, period] == {symbol} and symbol in run.study.alphabet:
             counted = [model.counted(individual, period) for model in run.models if individual in model.members]
-            # Without a roster whoever reports in period 1 is in the study.
+            # Without a roster an individual with a report for period 1 is in the study.
             must_count = counted or (run.workload.roster is None and period == 1)
             # Reports that precede the one which admits their id, or that came too early for the limit, do not count.
             must_count = must_count and not any(
@@ -179,7 +179,7 @@ def _of(said: Iterable[Said], individual: str, period: int) -> bool:
 
 
 def other_reports_change_nothing(run: FinalState) -> Problems:
-    """7. Without what is late, repeated, foreign or broken the tallies are the same; and all of that is rejected, truly."""
+    """7. Late, repeated, foreign and malformed reports do not change the tallies, and are rejected with a correct reason."""
     for partition, model in enumerate(run.models):
         kept = {said.offset for each in model.members for said in _what_matters(model, each, len(run.cuts))}
         clean = [(offset, value) for offset, value in run.records.reports(partition) if offset in kept]
@@ -201,7 +201,7 @@ _AT_ONCE = ("effect lands later", "zombie", "pause", "rebalance")
 
 
 def _rejects_are_written_once(run: FinalState) -> Problems:
-    """However often gatherers were stopped, resumed and taken over, unless two of a partition wrote at the same moment."""
+    """Each reject is written once, unless two gatherers of a partition wrote at the same time."""
     apart = all(run.workload.gatherers) or len(run.workload.gatherers) == 1
     if not apart or any(run.cluster.history.faults[kind] for kind in _AT_ONCE):
         return
@@ -216,7 +216,7 @@ def _rejects_are_what_does_not_count(run: FinalState) -> Problems:
     for line in run.records.rejects():
         found[line.fields["partition"]][line.fields["offset"]] |= {line.fields["reason"], *line.fields.get("counts", ())}
     for partition, model in enumerate(run.models):
-        # What lies beyond the last cut need not be read by anybody.
+        # Gatherers need not read the records beyond the last cut.
         wanted = {offset for offset in model.rejected() if offset < model.ends[-1]}
         there = {offset for offset in found[partition] if offset < model.ends[-1]}
         if wanted != there:
@@ -234,7 +234,7 @@ _HARMLESS = re.compile(
 
 
 def nothing_secret_is_said(run: FinalState) -> Problems:
-    """11. No id and no stranger's symbol anywhere; where processes speak, no symbol and no number above `T` and `P`."""
+    """11. Public topics and rejects contain no id and no foreign symbol; process output also no symbol and no count."""
     ids = {words.individual for client in run.workload.clients for words in client} | set(run.workload.roster or ())
     secrets = [each.encode() for each in (*ids, STRANGE_SYMBOL)]
     for topic, value in run.records.public():
@@ -252,7 +252,7 @@ def nothing_secret_is_said(run: FinalState) -> Problems:
 
 
 def nothing_leaves_before_its_release_time(run: FinalState) -> Problems:
-    """12. No public record arrives before its period's release time by the fastest clock, or tells when it was computed."""
+    """12. No public record arrives before its release time by the fastest clock, and its timestamp is the planned one."""
     schedule, ahead = run.study.schedule, run.cluster.furthest_ahead.total_seconds()
     for topic, stored in run.records.public_stored():
         period = _published_with(run, msgpack.unpackb(stored.value or b""))
@@ -292,7 +292,7 @@ CHECKS: Mapping[int, Callable[[FinalState], Problems]] = {
 
 
 def check_invariants(cluster: Cluster, observed: ObservedColumns, *, no_people: bool) -> None:
-    """Write whatever does not hold to the run's journal; `nobody`: the study ended because nobody is in it."""
+    """Add all violations to the history of the run; `no_people` says that the study ended because it has no individuals."""
     run = FinalState(cluster, observed)
     for number, check in CHECKS.items():
         for problem in check(run):

@@ -1,4 +1,4 @@
-"""One run's world: the broker, the machines, what anybody has seen, and what the steward has accepted."""
+"""The simulated cluster of one run: the broker, the network, the machines and the processes on them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.simulation.workload import Workload
 
 SESSION_TIMEOUT = 1.5
 LONGEST_TRANSACTION = 4.0
-"""Seconds, and shorter than in life, because virtual time that passes still costs some real time."""
+"""Seconds. They are shorter than in production, because virtual time still costs some real time."""
 
 
 class Cluster:
-    """Made inside the virtual loop."""
+    """All state that the participants of a run share. Create it inside the virtual loop."""
 
     def __init__(self, workload: Workload, fault_plan: FaultPlan, random: Random, history: History) -> None:
         self.workload = workload
@@ -47,16 +47,16 @@ class Cluster:
         self.accepted: Counter[int] = Counter()
         """For each period, how often the steward accepted the cost of a lost draw."""
         self.acknowledged: list[tuple[float, str, int, str]] = []
-        """When a client heard that a report had arrived: the time, the individual, the period and the symbol."""
+        """Acknowledged reports: the time of the acknowledgement, the individual, the period and the symbol."""
         self.cut_asked: dict[int, float] = {}
-        """For each period, when the first who tried to close it began to."""
+        """For each period, the time of the first attempt to close it."""
         self.furthest_ahead = timedelta(0)
-        """By how much any machine's clock ever was ahead of the broker's."""
+        """The largest lead that the clock of a machine ever had over the broker's."""
         self._lives: Counter[str] = Counter()
         self._seeds = random.getrandbits(32) << 32
 
     async def begin(self) -> None:
-        """Create the topics, with a key that the seed decides."""
+        """Create the topics, and append a key that the seed determines."""
         log = SimulatedLog(self.broker, name="setup")
         for topic, settings in wanted_settings(self.study, 1).items():
             await log.create_topic(topic, settings)
@@ -67,29 +67,29 @@ class Cluster:
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the beginning."""
+        """Virtual seconds since the start of the run."""
         return asyncio.get_running_loop().time()
 
     def stop_faults(self) -> None:
-        """No more faults from now on."""
+        """Inject no more faults from now on."""
         self.fault_plan.stop()
         self.network.away_until = 0.0
 
     def ask_for_cut(self) -> None:
-        """Somebody is about to close the next period."""
+        """Record that an attempt to close the next period begins."""
         self.cut_asked.setdefault(len(self.records.cuts()) + 1, self.now)
 
     def machine(self, name: str, image: StoredFolder | None = None) -> Machine:
-        """A new one, with an empty disk or a copy of another's."""
+        """Return a new machine, with an empty disk or a copy of another machine's."""
         return Machine(name, SimulatedMachine(Random(self.random.getrandbits(32)), image))
 
     def process(self, name: str, machine: Machine) -> Process:
-        """Another life of a program."""
+        """Return a new process of a program. Processes of one program are numbered: `name#1`, `name#2`, ..."""
         self._lives[name] += 1
         life = f"{name}#{self._lives[name]}"
         return Process(life, machine, self.network, self.fault_plan, self.history)
 
     def deployment(self, process: Process) -> SimulatedDeployment:
-        """The study as this process has it."""
+        """Return the deployment of the study in this process."""
         self._seeds += 1
         return simulated_deployment(self.study, process, self.workload.roster, self._seeds, silent=self.workload.silent)

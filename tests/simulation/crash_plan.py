@@ -1,7 +1,7 @@
-"""Weather in which processes die at given moments and at no others, and which knows at what other moments they could.
+"""A fault plan with crashes at given points only, which also lists all points at which a process could crash.
 
-Two crashes are alike if the same process dies in the same way at the same instant and, from the one moment to the other,
-nothing had an effect on the log, a group or a disk, and no other process did anything. Then they differ only in what dies
+Two crashes are alike if the same process crashes in the same way at the same virtual time and, from the one point to the
+other, nothing had an effect on the log, a group or a disk, and no other process did anything. Then they differ only in what dies
 with the process. What is left is the same (the log, the disks, the memory of all others, the time), and so is all that
 follows, other crashes included.
 """
@@ -22,7 +22,7 @@ Way = Literal["crash", "power cut"]
 
 @dataclass(frozen=True, order=True)
 class Crash:
-    """At the moment with this number, counted from the start of the run or from the crash before it."""
+    """A crash at the point with this number, counted from the start of the run or from the crash before it."""
 
     point: int
     way: Way
@@ -35,35 +35,35 @@ READS = ("status", "names", "read")
 """Steps on files without an effect."""
 
 MEMBERSHIP = ("membership", "assigned")
-"""Calls that have an effect on a group, though none on a topic: who joins it or asks what it was given is alive."""
+"""Calls that have an effect on a group but not on a topic: joining, and asking for the assignment, which is a heartbeat."""
 
 
 @dataclass(frozen=True)
 class CrashPoint:
-    """Where a crash can strike."""
+    """A point at which a process can crash."""
 
     ways: tuple[Way, ...]
     different: tuple[Way, ...]
-    """Those in which no crash before it is like one now."""
+    """The ways in which a crash here is not like any earlier one."""
 
 
 @dataclass
 class CrashPlan:
-    """Weather that strikes at the given moments only, and counts all."""
+    """Injects the given crashes, and records every point."""
 
     crashes: Sequence[Crash] = ()
     points: list[CrashPoint] = field(default_factory=list)
-    """Since the last crash."""
+    """The points since the last crash."""
     injected: int = 0
     _last: tuple[str, float] = ("", 0.0)
-    """The process whose moment it was, and the instant."""
+    """The process at the last point, and the virtual time of that point."""
     _seen_ways: set[Way] = field(default_factory=set)
-    """In which ways it could die at this instant since anything had an effect, or another process did anything."""
+    """The ways in which that process could crash at this time since the last effect or action of another process."""
     _course: hashlib.blake2b = field(default_factory=hashlib.blake2b)
     _crashed_at: float = 0.0
 
     def at_call(self, process: str, when: When, call: str, topic: str | None) -> CallFault | None:
-        # A client that dies forgets what it was about to say, and goes on with the next: that changes what is said.
+        # A client that crashes skips the report it was about to send, which changes the workload.
         effect = call in (*CHANGES, *MEMBERSHIP) and (when != "before" or process.startswith("client"))
         return "crash" if self._reach(process, f"{when} {call} {topic}", on_file=False, effect=effect) else None
 
@@ -76,11 +76,11 @@ class CrashPlan:
         return low
 
     def stop(self) -> None:
-        """Nothing strikes but what was given."""
+        """Do nothing: only the given crashes are injected."""
 
     @property
     def course(self) -> str:
-        """A digest of all that happened since the last crash: who did what, and how many virtual seconds after it."""
+        """A digest of all actions since the last crash: the process, the action, and the virtual seconds since the crash."""
         return self._course.hexdigest()
 
     def _reach(self, process: str, what: str, *, on_file: bool, effect: bool) -> Way | None:
@@ -103,7 +103,7 @@ class CrashPlan:
         return crash.way
 
     def next_crashes(self) -> list[list[Crash]]:
-        """Every way in which one more process could die in what has happened since the last crash; those alike together."""
+        """Return every possible next crash since the last one, grouped into lists of crashes that are alike."""
         alike: list[list[Crash]] = []
         last: dict[Way, list[Crash]] = {}
         for number, point in enumerate(self.points):

@@ -1,12 +1,12 @@
-"""Every crash of a short study, and every pair of crashes: `python -m tests.simulation.crashes`. None is left to chance.
+"""Exhaustive crashes of a short study, single and in pairs: `python -m tests.simulation.crashes`.
 
-A moment is before or after a call on the log, between two records of one append, or before, inside or after a step on a
-file. At each the process dies, and at those on a file also its machine, which loses what was not synced. Then everything is
-started again, and every promise must hold.
+A crash point is before or after a call of the log, between two records of one append, or before, inside or after a step
+on a file. At each point the process is killed; at points on a file, in another run, its machine also loses what was not
+synced. Then everything is restarted, and every invariant must hold.
 
-Single crashes are tried at every moment; of pairs, one for all that are alike, as `fated` defines it. That the same follows
-is not only argued: it is compared, call for call, for all first crashes that are alike. `--every` plays all pairs, alike or
-not, and compares what follows the second.
+Single crashes are tried at every point. Of pairs that are alike, as `crash_plan` defines it, one is tried; that alike
+crashes have the same effects is verified, call for call, for all first crashes. `--every` runs all pairs, and compares what
+follows the second crash too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.simulation.run import recorded_logs, seeded_random
 from tests.simulation.workload import SYMBOLS, SentReport, Workload
 
 LIVENESS_TIMEOUT_S = 400.0
-"""Virtual seconds within which a study is released, however often its processes died."""
+"""Virtual seconds within which the study must be released, however often its processes crash."""
 
 
 def short_workload() -> Workload:
@@ -59,12 +59,14 @@ def short_workload() -> Workload:
 
 
 def run_with_crashes(crashes: Sequence[Crash], *, trace: bool = False) -> tuple[CrashPlan, History]:
-    """The short study with these crashes."""
+    """Run the short study with these crashes. Raises RuntimeError if the run does not reach one of them."""
     fault_plan, history = CrashPlan(crashes), History(trace)
     with recorded_logs(history), seeded_random(0):
         in_virtual_time(_run_cluster(fault_plan, history), at_most=3600.0)
     if fault_plan.injected < len(crashes):
-        raise RuntimeError(f"moment {crashes[fault_plan.injected]} was not reached: the run is not the one it was")
+        raise RuntimeError(
+            f"crash point {crashes[fault_plan.injected]} was not reached: this run differs from the one that listed it"
+        )
     return fault_plan, history
 
 
@@ -72,7 +74,7 @@ async def _run_cluster(fault_plan: CrashPlan, history: History) -> None:
     cluster = Cluster(short_workload(), fault_plan, Random(0), history)
     await cluster.begin()
     observed, operator = ObservedColumns(history), Operator(cluster, cluster.machine("synthesizer"))
-    # One after the other, so that nobody waits for anybody by looking again and again.
+    # One after the other, because polling would add many equivalent crash points.
     await run_client(cluster, 0, cluster.workload.clients[0])
     await run_steward(cluster, 0)
     gatherer = run_gatherer(cluster, 0, (), cluster.machine("gatherer"))
@@ -85,7 +87,7 @@ async def _run_cluster(fault_plan: CrashPlan, history: History) -> None:
     await asyncio.gather(*roles, return_exceptions=True)
     if late or cluster.records.released() < cluster.study.horizon:
         history.violated(9, f"{cluster.records.released()} of 2 periods are released, {len(late)} roles go on")
-    # The disk keeps what it was told to sync, so nothing is ever lost that a steward would have to pay for.
+    # The disk keeps what was synced, so no draw is ever lost and no restore is needed.
     for kind in ("restore", "restore that accepts the cost"):
         if history.faults[kind]:
             history.violated(9, f"after crashes alone the synthesizer needed a {kind}")
@@ -94,17 +96,17 @@ async def _run_cluster(fault_plan: CrashPlan, history: History) -> None:
 
 @dataclass(frozen=True)
 class TriedCrashes:
-    """What came of first crashes that are alike: each alone, and before second ones."""
+    """The results for first crashes that are alike: each alone, and followed by second crashes."""
 
     crashes: int
     pairs: int
     possible: int
-    """How many pairs there are, those that are alike counted each."""
+    """Number of possible pairs, including those that are alike."""
     broken: Sequence[tuple[tuple[Crash, ...], Sequence[Violation]]]
 
 
 def try_alike(firsts: Sequence[Crash], *, every: bool) -> TriedCrashes:
-    """Each alone, and the first of them before each second crash that differs; with `every`, each before every second."""
+    """Try each crash alone, and the first one with each different second crash; with `every`, each with every second."""
     runs = _run_alike((), firsts)
     pairs: list[tuple[tuple[Crash, ...], Sequence[Violation]]] = []
     for first, (fault_plan, _) in zip(firsts, runs, strict=True) if every else [(firsts[0], runs[0])]:
@@ -118,7 +120,7 @@ def try_alike(firsts: Sequence[Crash], *, every: bool) -> TriedCrashes:
 
 
 def _run_alike(before: tuple[Crash, ...], crashes: Sequence[Crash]) -> list[tuple[CrashPlan, History]]:
-    """Each of them after the crashes before."""
+    """Run each crash after the crashes `before`, and check that all runs continue in the same way."""
     runs = [run_with_crashes((*before, crash)) for crash in crashes]
     for crash, (fault_plan, _) in zip(crashes, runs, strict=True):
         if fault_plan.course != runs[0][0].course:
@@ -127,10 +129,10 @@ def _run_alike(before: tuple[Crash, ...], crashes: Sequence[Crash]) -> list[tupl
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(prog="crashes", description="Crash at every moment of a short study, and at all pairs.")
+    """Return the exit code: 1 if an invariant was violated."""
+    parser = argparse.ArgumentParser(prog="crashes", description="Crash at every point of a short study, and at all pairs.")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many runs at a time")
-    parser.add_argument("--every", action="store_true", help="play every pair, not one for all that are alike: takes hours")
+    parser.add_argument("--every", action="store_true", help="run every pair, not one for all that are alike: takes hours")
     parser.add_argument("--part", type=_part, metavar="K/N", default=(1, 1), help="the K-th of N parts of the first crashes")
     parser.add_argument(
         "--at", nargs="+", type=_crash, metavar="MOMENT:WAY", help="these crashes, one after the other, with a trace"

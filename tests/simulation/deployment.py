@@ -1,4 +1,4 @@
-"""A deployment on simulated ports: the real service code, with a process's connection, disk and clock under it."""
+"""A deployment on simulated ports: the real service code with the connection, disk and clock of a simulated process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATE = Path("/state")
 
 @dataclass(frozen=True)
 class SimulatedDeployment(Deployment):
-    """What one process has of a study."""
+    """The deployment of a study in one simulated process."""
 
     process: Process = field(kw_only=True)
     people: tuple[str, ...] | None = None
@@ -34,7 +34,7 @@ class SimulatedDeployment(Deployment):
 
     @property
     def roster(self) -> tuple[str, ...] | None:
-        """The ids, without a file."""
+        """The ids of the individuals; the simulation has no roster file."""
         return self.people
 
     def connect(self) -> Log:
@@ -50,7 +50,7 @@ class SimulatedDeployment(Deployment):
 def simulated_deployment(
     study: Study, process: Process, people: tuple[str, ...] | None, seed: int, *, silent: bool
 ) -> SimulatedDeployment:
-    """The study as this process has it; it draws with this seed, like no other."""
+    """Return the deployment of a study in a process, whose noise comes from this seed."""
     return SimulatedDeployment(
         study,
         study.broker,
@@ -71,10 +71,10 @@ def _monitor_of(study: Study) -> ProcessMonitor:
 
 
 class WatchedMonitor(ProcessMonitor):
-    """Health that also tells the journal, and holds the watermark to its promise."""
+    """A monitor that also writes to the history, and checks that the watermark never goes back (invariant 8)."""
 
     def __init__(self, deployment: SimulatedDeployment) -> None:
-        # Registries are slow to make, and nobody reads these.
+        # Metric registries are slow to create, and the simulation does not read them.
         vars(self).update(vars(_monitor_of(deployment.study)))
         self._waiting, self._behind, self._rejecting = set(), set(), set()
         self._process = deployment.process

@@ -1,4 +1,4 @@
-"""Which faults strike, and when: at any call on the log, at any step on a file, and by the hour."""
+"""Fault plans: which fault, if any, to inject at each call of the log and at each step on a file."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from typing import Literal, Protocol, TypeAlias
 When: TypeAlias = Literal["before", "inside", "after"]
 
 CallFault: TypeAlias = Literal["crash", "disaster", "backup", "unavailable", "unknown", "later", "slow", "pause"]
-"""What may happen at a call: the process dies; its disk is lost with it, or an old copy is put back; nothing is done; it
-may have been; it lands later; it takes a while; or the whole process stops for longer than sessions or transactions last."""
+"""A fault at a call: the process crashes; it crashes and its disk is lost, or is replaced by a backup; the call fails
+without effect; its outcome is unknown; it takes effect later; it is slow; or the process pauses for longer than sessions and
+transactions last."""
 
 FileStepFault: TypeAlias = Literal["crash", "power cut", "disk full", "read error"]
-"""What may happen at a step on a file."""
+"""A fault at a step on a file."""
 
 CHANGES = ("append", "append_many", "send", "commit", "abort", "fence", "create_topic", "delete_topic")
 """Calls that have an effect on the log."""
 
 
 class FaultPlan(Protocol):
-    """Asked at every point where something can go wrong."""
+    """Decides at every point whether a fault is injected."""
 
     def at_call(self, process: str, when: When, call: str, topic: str | None) -> CallFault | None:
-        """`inside`: between two records of one append."""
+        """Return the fault to inject at a call; `inside` is between two records of one append."""
         ...
 
     def at_step(self, process: str, when: When, step: str, file: str) -> FileStepFault | None: ...
 
     def seconds(self, low: float, high: float) -> float:
-        """How long something takes."""
+        """Return the duration of a delay or pause."""
         ...
 
     def stop(self) -> None:
-        """No more faults from now on."""
+        """Inject no more faults from now on."""
         ...
 
 
 @dataclass(frozen=True)
 class FaultRates:
-    """What a seed lets happen: a few kinds at a time, because together they would hide one another."""
+    """The kinds of faults in one run and their frequency. A run has only a few kinds, because many would mask each other."""
 
     calls: Sequence[CallFault]
     calls_between: float
-    """Calls from one fault to the next, on average."""
+    """Average number of calls between two faults."""
     steps: Sequence[FileStepFault]
     steps_between: float
-    """Steps on files, likewise."""
+    """Average number of steps on files between two faults."""
 
 
 def draw_fault_rates(random: Random) -> FaultRates:
@@ -62,14 +63,14 @@ def draw_fault_rates(random: Random) -> FaultRates:
 
 
 _WEIGHTS = {"inside": 30, "fence": 8, "send": 8, "commit": 20}
-"""How much more likely a fault is at points of which there are few."""
+"""How much more likely a fault is at rare points."""
 
 READS = ("read", "assigned")
-"""Calls made all the time, which change nothing."""
+"""Frequent calls that change nothing."""
 
 
 class RandomFaultPlan:
-    """Strikes at random, the same for a seed."""
+    """Injects faults at random; the same seed gives the same faults."""
 
     def __init__(self, random: Random, rates: FaultRates) -> None:
         self._random = random
@@ -123,7 +124,7 @@ def _fits(fault: CallFault, when: When, call: str) -> bool:
         case "disaster" | "backup":
             return call in ("send", "commit")
         case "crash":
-            # Dying after having only looked is dying before the next call.
+            # A crash after a call without effect is the same as a crash before the next call.
             return call in CHANGES or (when == "before" and call not in READS)
 
 

@@ -1,4 +1,4 @@
-"""What a run has left behind, decoded once: the topics, the model's answer to them, and what its people know."""
+"""The state at the end of a run for the checker: the decoded topics, and what the reference model computes from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stream_model.reference_model import Closed, Model
 
 
 class FinalState:
-    """Made when the run is over."""
+    """The final state of a cluster. Create it when the run is over."""
 
     def __init__(self, cluster: Cluster, observed: ObservedColumns) -> None:
         self.cluster = cluster
@@ -29,7 +29,7 @@ class FinalState:
 
     @cached_property
     def ledger(self) -> Sequence[Line]:
-        """As a committed reader finds it."""
+        """The records of the ledger as a read_committed consumer sees them."""
         return self.records.ledger()
 
     @cached_property
@@ -53,16 +53,16 @@ class FinalState:
 
     @cached_property
     def models(self) -> Sequence[Model]:
-        """Of each partition."""
+        """The reference model of each partition."""
         return [self.model(partition, self.records.reports(partition)) for partition in range(self.study.broker.partitions)]
 
     def model(self, partition: int, records: Sequence[tuple[int, bytes | None]]) -> Model:
-        """What the study's rules make of these records."""
+        """Return the reference model of a partition with these records."""
         return Model(self.study, partition, self.workload.roster, records, [ends[partition] for ends in self.cuts])
 
     @cached_property
     def tallies(self) -> Mapping[tuple[int, int], Closed]:
-        """By partition and period, as the model has them."""
+        """The tallies of the reference model by partition and period."""
         return {
             (partition, period): closed
             for partition, model in enumerate(self.models)
@@ -71,17 +71,17 @@ class FinalState:
 
     @cached_property
     def people(self) -> int:
-        """`n`."""
+        """`n`, the number of individuals in the study."""
         return sum(len(model.members) for model in self.models) if self.cuts else 0
 
     @cached_property
     def contracts(self) -> Mapping[str, Contract]:
-        """Of every release; none if nobody is in the study."""
+        """The contract of every release; empty if the study has no individuals."""
         return _contracts(self.study, self.people) if self.people else {}
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[int, IntArray]]:
-        """By release and period, unpacked from the chunks that a committed reader finds."""
+        """The columns by release and period, unpacked from the chunks that a read_committed consumer sees."""
         return {release.name: _columns(self.records.synthetic(release.name)) for release in self.study.releases}
 
 

@@ -1,4 +1,4 @@
-"""What happened in one run: every fault by its name, every violation, and on demand a line for every call."""
+"""The history of one run: its faults, its violations, the output of its processes, and a trace on request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamproc.client.subscribe import ReleasedColumn
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that was broken."""
+    """An invariant that does not hold."""
 
     invariant: int
     """Its number in the list of invariants."""
@@ -24,49 +24,49 @@ class Violation:
 
 @dataclass
 class History:
-    """Owned by one run; written to inside its loop."""
+    """Everything that is recorded during one run."""
 
     tracing: bool
     faults: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    """Whatever anybody could read of the processes: log lines, troubles, errors."""
+    """All output of the processes: log lines, problems and errors."""
     _lines: list[tuple[float, str, str]] = field(default_factory=list)
 
     def fault(self, kind: str, process: str, where: str = "") -> None:
-        """It happens now."""
+        """Count a fault that is injected now."""
         self.faults[kind] += 1
         self.note(process, f"*** {kind} {where}".rstrip())
 
     def note(self, process: str, what: str) -> None:
-        """A line of the trace."""
+        """Add a line to the trace."""
         if self.tracing:
             self._lines.append((asyncio.get_running_loop().time(), process, what))
 
     def violated(self, invariant: int, what: str) -> None:
-        """Said once, however often it is seen."""
+        """Record a violation, once if it occurs several times."""
         violation = Violation(invariant, what)
         if violation not in self.violations:
             self.violations.append(violation)
             self.note("checker", f"!!! {violation}")
 
     def trace(self) -> Iterator[str]:
-        """Virtual seconds, process, what it did or suffered."""
+        """Return the lines of the trace: virtual seconds, process, and the call or fault."""
         for time, process, what in self._lines:
             yield f"{time:9.3f}  {process:18} {what}"
 
 
 @dataclass
 class ObservedColumns:
-    """All that was ever seen of each column, held to invariants 1 and 2 as it is seen."""
+    """The columns that subscribers received, checked against invariants 1 and 2 as they arrive."""
 
     history: History
     columns: dict[tuple[str, int], bytes] = field(default_factory=dict)
     given: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
-    """What each subscriber was given in all of its lives."""
+    """For each subscriber the columns it received, over all of its processes."""
 
     def see(self, who: str, given: dict[str, int], published: ReleasedColumn) -> None:
-        """`given`: the last period of each release that this subscriber was given."""
+        """Record a received column; `given` holds the last period of each release that this subscriber received."""
         release, period = published.release, int(published.period)
         column = published.column.tobytes()
         if self.columns.setdefault((release, period), column) != column:

@@ -1,4 +1,4 @@
-"""What strikes by the hour: kills, power cuts, clocks that jump, brokers that are away, disks that are swapped."""
+"""The nemesis: injects faults at planned times, such as kills, power cuts, clock jumps, outages and replaced disks."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 
 SPOILING: tuple[Kind, ...] = ("ignored sync", "disk rolled back", "disk lost", "bit flip")
-"""Those after which a state folder may not be what its role wrote last."""
+"""Faults after which a state folder may differ from what its process wrote last."""
 
 
 @dataclass(frozen=True)
 class ScheduledFault:
-    """One of them, at a time."""
+    """A fault that is injected `at` virtual seconds after the start."""
 
     at: float
     kind: Kind
     on_gatherer: bool
-    """Whether it strikes a gatherer rather than the synthesizer, where both can be struck."""
+    """Whether the target is a gatherer rather than the synthesizer, for kinds that can hit both."""
     seconds: float
 
 
 def draw_schedule(random: Random, length: float) -> list[ScheduledFault]:
-    """A few, of a few kinds; a disk that is rolled back was copied before."""
+    """Draw a few faults of a few kinds, in order of time; a disk is copied some time before it is rolled back."""
     kinds = random.sample(KINDS, random.randint(1, 4))
     chosen = [random.choice(kinds) for _ in range(random.choice((0, 1, 2, 3, 5)))]
     schedule = [
@@ -63,7 +63,7 @@ def draw_schedule(random: Random, length: float) -> list[ScheduledFault]:
 
 
 class Nemesis:
-    """Carries the schedule out."""
+    """Injects the faults of a schedule."""
 
     def __init__(self, cluster: Cluster, operator: Operator, gatherers: Sequence[Machine]) -> None:
         self._cluster = cluster
@@ -71,10 +71,10 @@ class Nemesis:
         self._gatherers = gatherers
         self._copies = {machine: machine.storage.image() for machine in (operator.machine, *gatherers)}
         self.seconds: list[tuple[Operator, asyncio.Task[None]]] = []
-        """Further synthesizers, each with its operator."""
+        """The operators of additional synthesizers, and their tasks."""
 
     async def run(self, schedule: Sequence[ScheduledFault]) -> None:
-        """All of them, each in time."""
+        """Inject each fault at its time."""
         for fault in schedule:
             await asyncio.sleep(max(fault.at - self._cluster.now, 0.0))
             machine = self._cluster.random.choice(self._gatherers) if fault.on_gatherer else self._operator.machine

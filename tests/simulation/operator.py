@@ -1,4 +1,4 @@
-"""The operator and steward of the synthesizer: start it, read its last line, do what that says, and start it again."""
+"""The operator of the synthesizer: starts it, does what its last error message says, and starts it again."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from tests.simulation.process import EMPTY, End, Machine, Process
 NOTHING_TO_RESTORE = ("has no ledger", "has released nothing yet")
 
 LASTING = {"append", "append_many", "create_topic", "delete_topic"}
-"""What a refused start must not have done. Who commits has decided to go on; what is sent and never committed is gone."""
+"""Calls that a refused start must not have made. Records that were sent and never committed are not visible."""
 
 TO_BE_REBUILT = "put back the newest copy of the state folder"
-"""What every refusal says whose other way out is to rebuild it."""
+"""Part of every error message that is resolved by a backup or by `streamproc restore`."""
 
 
 class Operator:
-    """Keeps one synthesizer going on one machine."""
+    """Keeps one synthesizer running on one machine."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster
         self.machine = machine
         self.process: Process | None = None
-        """The life it lives now."""
+        """The current process."""
         self.spare: list[StoredFolder] = []
-        """Other state folders of the study that lie around: of a second synthesizer, or kept by somebody."""
+        """Other copies of the state folder: of a second synthesizer, or backups."""
         self.no_people = False
-        """Whether the study ended because nobody was in it."""
+        """Whether the study ended because it has no individuals."""
         self._catch_up = False
 
     async def keep(self) -> None:
-        """Until period `T` is released."""
+        """Run the synthesizer until period `T` is released."""
         cluster = self._cluster
         while True:
             end = await self._live()
@@ -67,7 +67,7 @@ class Operator:
         await synthesize(deployment, process.log, monitor, catch_up=self._catch_up)
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:
-        """Invariant 10: who was refused at the start has looked, at most fenced, and looked again."""
+        """Check invariant 10: a refused start changes neither the log nor the state folder, except that it may fence."""
         if process.started:
             return
         if set(process.changed) & LASTING:
@@ -80,7 +80,7 @@ class Operator:
         return {name: content for name, content in files.items() if name.endswith((".state", ".settled"))}
 
     async def _fix(self, refusal: str) -> bool:
-        """Do what the line says; whether it is worth starting again."""
+        """Do what the error message says; returns whether the synthesizer should be started again."""
         cluster, storage = self._cluster, self.machine.storage
         if "nobody reported" in refusal:
             self.no_people = True
@@ -109,7 +109,7 @@ class Operator:
         return True
 
     async def _rebuild(self) -> None:
-        """`streamproc restore` into an empty folder, with the cost of a lost draw accepted if there is no other way."""
+        """Run `streamproc restore` into an empty folder, and accept the cost of a lost draw only if there is no other way."""
         cluster, accept = self._cluster, False
         self.machine.storage.put_back(EMPTY)
         while True:
@@ -137,7 +137,7 @@ class Operator:
                 elif "--accept-cost" in end.refusal:
                     accept = True
             if accept:
-                # One who died in the middle may have written the state, and somebody may have copied it.
+                # A process that was killed here may have written the state, which may have been copied since.
                 cluster.accepted[period] += end.killed and self._files().get(STATE_FILE) != before.get(STATE_FILE)
             await asyncio.sleep(cluster.random.uniform(0.2, 2.0))
 

@@ -1,4 +1,4 @@
-"""Who takes part: clients that report, gatherers, a steward who closes periods, subscribers."""
+"""The participants of a run besides the synthesizer: reporting clients, gatherers, stewards and subscribers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.simulation.process import Machine, Process
 from tests.simulation.workload import PERIOD, STRANGE_SYMBOL, SentReport
 
 FIXABLE = ("cannot be read", "cannot be written", "cannot be used", "cannot be locked")
-"""What a process says of a disk that fails or is full."""
+"""Parts of the error messages about a disk that fails or is full."""
 
 
 async def run_client(cluster: Cluster, number: int, words: Sequence[SentReport]) -> None:
-    """Says its words in time; one that dies goes on with the next."""
+    """Send the reports of a client in time; after a crash a new process continues with the next report."""
     machine, left = cluster.machine(f"client-{number}"), list(words)
     while left:
         process = cluster.process(f"client-{number}", machine)
@@ -43,7 +43,7 @@ async def _send_reports(cluster: Cluster, process: Process, left: list[SentRepor
 
 
 async def _send_with_retries(cluster: Cluster, process: Process, reporter: Reporter, words: SentReport) -> None:
-    """Try again where the outcome is unknown, as a client does that would rather be counted twice than lost."""
+    """Send one report, with retries after failed calls and unknown outcomes (at-least-once delivery)."""
     for attempt in range(4):
         try:
             await _send(cluster, process, reporter, words)
@@ -86,7 +86,7 @@ async def _send(cluster: Cluster, process: Process, reporter: Reporter, words: S
 
 
 async def run_gatherer(cluster: Cluster, number: int, pinned: Sequence[int], machine: Machine) -> None:
-    """A gathering process that is started again whenever it ends, by an operator who mends what it complains of."""
+    """Run a gatherer, and restart it whenever it ends, after fixing what its error message names."""
     while True:
         process, before = cluster.process(f"gatherer-{number}", machine), _checkpoints(machine)
         end = await process.run(_gather(cluster, process, pinned))
@@ -120,7 +120,7 @@ def _checkpoints(machine: Machine) -> dict[str, bytes]:
 
 
 def delete_file(cluster: Cluster, machine: Machine, refusal: str) -> None:
-    """The state file that a refusal says to delete."""
+    """Delete the state file that an error message says to delete."""
     if not machine.spoilt:
         cluster.history.violated(9, f"a disk that kept everything has a file to delete: {refusal}")
     folder = machine.storage.storage.folder(STATE)
@@ -129,7 +129,7 @@ def delete_file(cluster: Cluster, machine: Machine, refusal: str) -> None:
 
 
 async def run_steward(cluster: Cluster, number: int) -> None:
-    """Closes periods in time, again and again until it is done; two of them race."""
+    """Close each period in time, with retries until its cut is in the log. Two stewards may race."""
     machine = cluster.machine(f"steward-{number}")
     for period in range(1, cluster.workload.closes + 1):
         await asyncio.sleep(max(PERIOD * period - cluster.now, 0.0))
@@ -146,7 +146,7 @@ async def _close(cluster: Cluster, process: Process, period: Period) -> None:
 
 
 async def run_subscriber(cluster: Cluster, number: int, observed: ObservedColumns, *, begins: float) -> None:
-    """Reads every column as it comes, from the first on again whenever the connection fails."""
+    """Subscribe to all columns, and start again from the first one whenever the connection fails."""
     await asyncio.sleep(begins)
     machine = cluster.machine(f"subscriber-{number}")
     while True:

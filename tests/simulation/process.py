@@ -1,4 +1,4 @@
-"""A process of the simulation: what it reaches the log and its disk through, and how it dies, stops and wakes up again."""
+"""Simulated machines and processes: their access to the log and the disk, with the faults of the fault plan."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ EMPTY = StoredFolder(0, 0o755)
 """A new disk."""
 
 OFFSET_CALLS = ("start_offset", "high_watermark", "last_stable_offset")
-"""Calls of the log that return an offset. Whoever closes a period asks for the end of the reports topic first."""
+"""Calls of the log that return an offset. Closing a period begins with such a call on the reports topic."""
 
 
 @dataclass
 class Network:
-    """The way to the broker."""
+    """The connection of all processes to the broker."""
 
     broker: SimulatedBroker
     away_until: float = 0.0
-    """Virtual seconds until nobody reaches it."""
+    """The virtual time at which an outage of the broker ends."""
 
 
 class Machine:
-    """A disk and a clock; processes that run on it come and go."""
+    """A machine with a disk, a clock and processes."""
 
     def __init__(self, name: str, storage: SimulatedMachine) -> None:
         self.name = name
@@ -42,15 +42,15 @@ class Machine:
         self.clock = ManualClock()
         self.processes: list[Process] = []
         self.backup = EMPTY
-        """What its disk held before the synthesizer last drew anything."""
+        """The content of its disk before the last draw of the synthesizer."""
         self.spoilt = False
-        """Whether its disk was lost, swapped or damaged, lied about a sync, or is not the only one of its study.
+        """Whether its disk was lost, replaced or damaged, ignored a sync, or is not the only one of its study.
 
-        One that is not keeps what a role needs, whoever dies when: no state file has to be rebuilt or deleted.
+        On any other machine no state file ever has to be rebuilt or deleted, whichever process crashes at which point.
         """
 
     def power_cut(self) -> None:
-        """Every process ends, and what was not synced may be lost."""
+        """End every process, and lose some of what was not synced."""
         for process in tuple(self.processes):
             process.kill()
         self.storage.power_cut()
@@ -58,14 +58,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class End:
-    """How a process ended: `refusal` is its last line if it ended by itself and not well."""
+    """How a process ended: `refusal` is its error message if it exited with one."""
 
     killed: bool = False
     unreachable: bool = False
-    """Whether it gave up because the broker was away."""
+    """Whether it exited because the broker was unavailable."""
     refusal: str | None = None
     failure: BaseException | None = None
-    """What nobody expects: a mistake."""
+    """An exception that indicates a bug."""
 
     @property
     def done(self) -> bool:
@@ -78,7 +78,7 @@ class End:
 
 
 class Process:
-    """One life of a program on a machine."""
+    """One process of a program on a machine."""
 
     def __init__(self, name: str, machine: Machine, network: Network, fault_plan: FaultPlan, history: History) -> None:
         self.name = name
@@ -89,18 +89,18 @@ class Process:
         self.alive = True
         self.paused_until = 0.0
         self.changed: list[str] = []
-        """The calls with an effect on the log that it made."""
+        """The calls it made that change the log."""
         self.started = False
-        """Whether it was seen to be past its start: a role reads tallies or reports only then, and commits only then."""
+        """Whether its start was not refused: it has read tallies or reports, or has committed."""
         self.on_closing: Callable[[], None] = lambda: None
-        """Called before it asks where the reports end, as whoever closes a period must."""
+        """Called before it asks for an offset of the reports topic, with which closing a period begins."""
         self.log = SimulatedLog(network.broker, _CallFaults(self), name=name)
         self.files: SimulatedFileSystem = machine.storage.process(name, _StepFaults(self))
         self._task: asyncio.Task[None] | None = None
         machine.processes.append(self)
 
     async def run(self, program: Coroutine[Any, Any, None]) -> End:
-        """Until it ends, however it does."""
+        """Run a program to its end, and return how it ended."""
         self.history.note(self.name, "starts")
         self._task = asyncio.create_task(program)
         try:
@@ -120,7 +120,7 @@ class Process:
         return end
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """End the process as `kill -9` does."""
         if self.alive:
             self._end()
             self.history.note(self.name, "is killed")
@@ -128,7 +128,7 @@ class Process:
                 self._task.cancel()
 
     def pause(self, seconds: float) -> None:
-        """Nothing of it happens meanwhile; then it goes on with what it was about to do."""
+        """Stop the process for some seconds; then it continues with its next call."""
         self.paused_until = max(self.paused_until, asyncio.get_running_loop().time() + seconds)
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""One run of the whole system. `run_seed(seed)` is the way in; `run(scene, weather, ...)` takes anybody's faults."""
+"""One run of the whole system: `run_seed(seed)`, or `run(workload, fault_plan, ...)` with faults of the caller's choice."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ LIVENESS_TIMEOUT_S = 400.0
 """Virtual seconds after the last fault within which every closed period must be released."""
 
 SUBSCRIBERS = 2
-"""One from the beginning, each other later."""
+"""Number of subscribers. The first starts with the run, the others later."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     faults: Counter[str]
-    """How often each kind of fault struck."""
+    """Number of injected faults of each kind."""
     violations: Sequence[Violation]
     trace: Sequence[str]
-    """A line for every call and fault, if it was asked for."""
+    """A line for every call and fault, if tracing is on."""
 
 
 def run_seed(seed: int, *, trace: bool = False) -> Outcome:
-    """The run that this seed decides, with every fault it decides; two runs of one seed are the same."""
+    """Run the workload and the faults that a seed determines; two runs of one seed are the same."""
     random = Random(seed)
     workload = draw_workload(random)
     fault_plan = RandomFaultPlan(Random(random.getrandbits(64)), draw_fault_rates(random))
@@ -58,7 +58,7 @@ def run(
     random: Random | None = None,
     trace: bool = False,
 ) -> Outcome:
-    """A run of this scene under this weather. `random` decides what the operator and the file systems leave open."""
+    """Run a workload with the faults of a plan and a schedule. `random` decides everything else."""
     history = History(trace)
     chances = random or Random(0)
     with recorded_logs(history), redirect_stderr(_StderrRecorder(history)), seeded_random(chances.getrandbits(32)):
@@ -107,7 +107,7 @@ async def _run_cluster(
 async def _until_released(
     cluster: Cluster, operator: Operator, observed: ObservedColumns, workload_tasks: Sequence[asyncio.Task[None]]
 ) -> None:
-    """Invariant 9: faults have stopped, so everything said arrives, and every closed period is released."""
+    """Check invariant 9: after the last fault all reports arrive, and every closed period is released."""
     deadline = cluster.now + LIVENESS_TIMEOUT_S
     while cluster.now < deadline and not operator.no_people:
         if all(task.done() for task in workload_tasks):
@@ -137,7 +137,7 @@ async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class _StderrRecorder(io.StringIO):
-    """What commands print for people."""
+    """Records what commands print to stderr."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class _LogRecorder(logging.Handler):
 
 @contextmanager
 def recorded_logs(history: History) -> Iterator[None]:
-    """Hear every log line, and let nobody else."""
+    """Record every log line in the history, and pass none to other handlers."""
     log, recorder = logging.getLogger("streamproc"), _LogRecorder(history)
     before = log.handlers[:], log.level, log.propagate
     log.handlers[:], log.propagate = [recorder], False
@@ -174,7 +174,7 @@ def recorded_logs(history: History) -> Iterator[None]:
 
 @contextmanager
 def seeded_random(seed: int) -> Iterator[None]:
-    """The synthesizer waits for a random while by the module's own generator."""
+    """Seed the generator of the `random` module, which the synthesizer uses for jitter."""
     before = module_random.getstate()
     module_random.seed(seed)
     try:

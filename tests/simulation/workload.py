@@ -1,4 +1,4 @@
-"""What a seed makes of a study: its shape, its people and what they say, and who runs where. No faults yet."""
+"""The workload of a run: the study, the reports that clients send, and which process gathers which partitions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from streamproc.study.releases import share_the_rest
 from streamproc.testing import BEGINNING
 
 PERIOD = 1.0
-"""Seconds of a period."""
+"""Length of a period in seconds."""
 
 SYMBOLS = ("symbol-calm", "symbol-torn", "symbol-worn")
 STRANGE_SYMBOL = "symbol-strange"
-"""In nobody's alphabet."""
+"""A symbol outside of every alphabet."""
 
 Way = Literal["alone", "packed", "committed", "aborted", "left open", "foreign", "broken"]
-"""How a report reaches the log: by itself, with others in a record, in a client's transaction, or not as it should."""
+"""How a report is written to the log: as a record of its own, packed into a batch, in a client's transaction, to a wrong
+partition, or truncated."""
 
 
 @dataclass(frozen=True)
 class SentReport:
-    """Something a client sends at a time."""
+    """A report that a client sends `at` virtual seconds after the start."""
 
     at: float
     individual: str
@@ -37,25 +38,25 @@ class SentReport:
 
 @dataclass(frozen=True)
 class Workload:
-    """Everything about a run but its faults."""
+    """Everything that determines a run except its faults."""
 
     study: Study
     roster: tuple[str, ...] | None
     clients: Sequence[Sequence[SentReport]]
     gatherers: Sequence[tuple[int, ...]]
-    """The partitions each gathering process is pinned to; none if the group assigns them."""
+    """For each gatherer process the partitions it is pinned to; empty if the group assigns them."""
     closes: int
-    """Periods the steward closes; all of them if there is a schedule."""
+    """Number of periods that the steward closes; all of them if there is a schedule."""
     silent: bool
     """Whether noise is zero."""
     longest_read: int = 1_000_000
-    """Records that anybody is given at once."""
+    """Maximum number of records in one read."""
     longest_marker_lag: float = 0.0
-    """Seconds until a transaction has ended in all of its topics."""
+    """Maximum delay of transaction markers in seconds."""
 
     @property
     def length(self) -> float:
-        """Seconds until everything was said."""
+        """Virtual seconds until all reports are sent."""
         return PERIOD * (self.study.horizon + 2)
 
 
@@ -137,7 +138,7 @@ def _shaped(
 
 
 def _reports_of(random: Random, study: Study, individual: str) -> list[SentReport]:
-    """What somebody says about each period: mostly one thing, in time."""
+    """The reports of one individual: for most periods one valid report in time."""
     said = []
     for period in range(1, study.horizon + 1):
         if random.random() < 0.12:
@@ -158,7 +159,7 @@ def _way(random: Random) -> Way:
 
 
 def _gatherers(random: Random, partitions: int) -> list[tuple[int, ...]]:
-    """A group, each partition pinned to a process of its own, or both at once: two then work on the same partition."""
+    """Draw a group, a pinned process for each partition, or both; then two processes gather the same partition."""
     group: list[tuple[int, ...]] = [()] * random.randint(1, 2)
     pinned: list[tuple[int, ...]] = [(partition,) for partition in range(partitions)]
     ways: list[list[tuple[int, ...]]] = [group, pinned, group + pinned[:1]]

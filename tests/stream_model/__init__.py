@@ -1,1 +1,1 @@
-"""A small world to run a study in: virtual time, disks in memory, a simulated broker, faults, and what must come out."""
+"""A study on a simulated broker for tests of single roles, with faults, random reports and a reference model."""

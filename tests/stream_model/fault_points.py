@@ -1,4 +1,4 @@
-"""Moments at which something can go wrong: before and after every call of the log and of the disk, numbered."""
+"""Fault points of a single role: before and after every call of the log and of the state folder, numbered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ When = Literal["before", "after"]
 
 
 class Crash(BaseException):
-    """Stands for the end of the process: nobody handles it."""
+    """Stands for the end of the process. It is no `Exception`, so no handler of the program catches it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Moment:
 
 @dataclass
 class Moments(Faults):
-    """Passes the moments of one process; `strike` may raise at any of them, given its number and itself."""
+    """Records the fault points of one process; `strike` is called with the number and the point, and may raise."""
 
     strike: Callable[[int, Moment], None] = lambda number, moment: None
     passed: list[Moment] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Moments(Faults):
 
 @dataclass
 class Slow(Faults):
-    """Calls of a kind on a topic take some seconds each."""
+    """Delays each call of one kind on one topic."""
 
     call: str
     topic: str
@@ -65,7 +65,7 @@ class Slow(Faults):
 
 
 class WatchedDisk:
-    """A disk whose calls are moments too."""
+    """A state folder whose calls are fault points too."""
 
     def __init__(self, disk: StateFolder, moments: Moments) -> None:
         self._disk, self._moments = disk, moments
@@ -93,7 +93,7 @@ class WatchedDisk:
 
 
 class DoomedConnection(SimulatedLog):
-    """The process behind it ends at the moments that are `fatal`, and nothing of it reaches the broker afterwards."""
+    """A connection whose process crashes at the points that are `fatal`; no later call reaches the broker."""
 
     def __init__(self, broker: SimulatedBroker, fatal: Callable[[int, Moment], bool]) -> None:
         def strike(number: int, moment: Moment) -> None:
@@ -106,7 +106,7 @@ class DoomedConnection(SimulatedLog):
 
 
 def failing(error: Exception, chosen: Callable[[int, Moment], bool]) -> Moments:
-    """Calls fail at the chosen moments."""
+    """Return faults that raise `error` at the chosen points."""
 
     def strike(number: int, moment: Moment) -> None:
         if chosen(number, moment):
@@ -116,7 +116,7 @@ def failing(error: Exception, chosen: Callable[[int, Moment], bool]) -> Moments:
 
 
 class SlowNetwork(Faults):
-    """Every call takes a random while, both ways, so that two who work at once meet in every order."""
+    """Delays every call at random in both directions, so that two processes interleave in every order."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)

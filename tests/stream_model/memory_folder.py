@@ -1,4 +1,4 @@
-"""A disk in memory, which can be looked at, copied and put back."""
+"""A state folder in memory, which tests can inspect, copy and restore."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MemoryDisk:
         self.files[name] = content
 
     def reserve_space(self, name: str, size: int) -> None:
-        """There is always some."""
+        """Do nothing: there is always enough space."""
 
     def lock(self, name: str) -> bool:
         free = name not in self._locks
@@ -26,5 +26,5 @@ class MemoryDisk:
         self.files.clear()
 
     def copy(self) -> MemoryDisk:
-        """What a backup or a cloned machine has."""
+        """Return a copy, as a backup or a cloned machine has."""
         return MemoryDisk(self.files)

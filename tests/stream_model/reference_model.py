@@ -1,4 +1,4 @@
-"""What a gatherer must tally and reject, said once more in plain Python: no arrays, no state, no order of events.
+"""A reference model of a gatherer: what it must tally and reject, in plain Python, without arrays and without state.
 
 Everything is a function of one partition's records and of the offsets at which its periods end.
 """
@@ -72,7 +72,7 @@ class Model:
                 self.good[said.individual, said.period].append(said)
 
     def tallies(self) -> list[Closed]:
-        """Of every closed period."""
+        """The tallies of every closed period."""
         histories = [self._history(individual) for individual in self.members]
         return [
             Closed(len(histories), {release.name: self._count(release, histories, t) for release in self.study.releases})
@@ -91,7 +91,7 @@ class Model:
         return every - Counter(said.offset for said in counted if said is not None)
 
     def true_reasons(self) -> dict[int, set[Reason]]:
-        """Whatever may be said against some report at each offset."""
+        """All correct reasons to reject some report at each offset."""
         true = defaultdict(set, {offset: {Reason.UNDECODABLE} for offset in self.undecodable})
         times = Counter((said.individual, said.period) for said in self.home)
         at_home, members, admitted = set(self.home), set(self.members), set(self.admitted)

@@ -1,4 +1,4 @@
-"""Random partitions of random studies: what people, careless clients and strangers write, and how a gatherer meets it."""
+"""Hypothesis strategies for random studies, random records of one partition, and the order in which a gatherer reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study on a simulated broker: roles that can be started, stopped and broken, and what they left behind."""
+"""A study on a simulated broker: starts single roles with faults, and decodes what is in the topics."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ async def inline(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class FreshEntropy:
-    """Another draw each time it is asked, so that a second draw of one period cannot go unnoticed.
+    """Returns a different draw at each call, so that a second draw of one period is noticed.
 
-    Those who begin with numbers far enough apart draw nothing alike.
+    Two instances draw different noise if their first numbers are far enough apart.
     """
 
     insecure = True
@@ -61,7 +61,7 @@ class FreshEntropy:
 
 @dataclass
 class Diary:
-    """Everything the roles' observers are told."""
+    """An observer of all roles that records its calls."""
 
     watermarks: list[Period] = field(default_factory=list)
     released_periods: list[Period] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Diary:
 
 
 class StudyWorld:
-    """Make one inside the virtual loop, then `await begin()`."""
+    """One study on a simulated broker. Create it inside the virtual loop, then `await begin()`."""
 
     def __init__(self, study: Study, roster: Sequence[str] | None = None) -> None:
         self.study = study
@@ -198,17 +198,17 @@ class StudyWorld:
     # what is in the topics
 
     def committed(self, topic: str, partition: int = 0) -> list[bytes | None]:
-        """What an ordinary consumer reads."""
+        """What a read_committed consumer reads."""
         log = self.broker.partition(topic, partition)
         return [stored.value for stored in log.read(log.start, len(log.stored), committed=True)[0]]
 
     def uncommitted(self, topic: str) -> list[bytes | None]:
-        """What somebody reads who also looks at open and aborted transactions."""
+        """What a read_uncommitted consumer reads."""
         log = self.broker.partition(topic, 0)
         return [stored.value for stored in log.read(log.start, len(log.stored), committed=False)[0]]
 
     def snapshot(self) -> object:
-        """Everything that anybody could tell apart: every record and marker of every topic, and the disks."""
+        """The complete state: every record and marker of every topic, and the state folders."""
         topics = {
             (topic.name, place): [
                 (each.offset, each.key, each.value, each.marker, each.transaction and each.transaction.status)

@@ -15,7 +15,7 @@ MAX_BAD_EXITS = 5
 
 
 class Gatherer:
-    """One gatherer, restarted whenever it is killed. The third is not in the group, and gathers some partitions a second time."""
+    """One gatherer, restarted whenever it is killed. The third is not in the group and repeats some partitions."""
 
     def __init__(self, context: RunContext, name: str) -> None:
         self._context, self._name = context, name

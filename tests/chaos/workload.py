@@ -37,7 +37,7 @@ def draw_messages(study: ChaosStudy, people: range, period: int) -> tuple[list[M
 
 
 def write_messages(path: Path, true: Sequence[Message], ignored: Sequence[Message]) -> None:
-    """Write messages for the reporting program: number, partition, key and value. An empty line waits for acknowledgements."""
+    """Write the file of the reporting program: number, partition, key, value. An empty line waits for acknowledgements."""
     lines = [
         f"{number} {message.partition} {message.key.hex()} {message.value.hex()}\n"
         for number, message in enumerate([*true, *ignored])

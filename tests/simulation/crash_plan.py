@@ -1,9 +1,9 @@
 """A fault plan with crashes at given points only, which also lists all points at which a process could crash.
 
 Two crashes are alike if the same process crashes in the same way at the same virtual time and, from the one point to the
-other, nothing had an effect on the log, a group or a disk, and no other process did anything. Then they differ only in what dies
-with the process. What is left is the same (the log, the disks, the memory of all others, the time), and so is all that
-follows, other crashes included.
+other, nothing had an effect on the log, a group or a disk, and no other process did anything. Then they differ only in the
+lost memory of that process. The log, the disks, the memory of all other processes and the time are the same, and so is
+everything that follows, including other crashes.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class Operator:
         return True
 
     async def _rebuild(self) -> None:
-        """Run `streamproc restore` into an empty folder, and accept the cost of a lost draw only if there is no other way."""
+        """Run `streamproc restore` into an empty folder; accept the cost of a lost draw only if there is no other way."""
         cluster, accept = self._cluster, False
         self.machine.storage.put_back(EMPTY)
         while True:

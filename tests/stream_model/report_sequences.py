@@ -1,4 +1,4 @@
-"""Hypothesis strategies for random studies, random records of one partition, and the order in which a gatherer reads them."""
+"""Hypothesis strategies for studies, for the records of one partition, and for the order in which a gatherer reads them."""
 
 from __future__ import annotations
 

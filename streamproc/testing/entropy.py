@@ -1,4 +1,4 @@
-"""A source without noise, for tests that compare what is released with the exact data."""
+"""A noise source that adds no noise, for tests that compare a release with the exact data."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class SilentEntropy:
         self._seeded = SeededEntropy(seed)
 
     def draw(self, release: str, period: Period) -> NoiseSource:
-        """No noise, and the choices of this release and period under this seed."""
+        """Return a source of zero noise, with the random choices of this release and period under the seed."""
         return _SilentDraw(self._seeded.draw(release, period))
 
     def salt(self, period: Period) -> bytes:
-        """That of `SeededEntropy` with the same seed."""
+        """Return the salt of `SeededEntropy` with the same seed."""
         return self._seeded.salt(period)
 
 

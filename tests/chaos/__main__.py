@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.plan import Amount
+from tests.chaos.fault_plan import Amount
 from tests.chaos.run import Outcome, chaos
 from tests.chaos.study import ChaosStudy
 
@@ -42,7 +42,7 @@ def main() -> int:
     for kind, count in (outcome.report["faults"] | outcome.report["exits"]).items():
         print(f"{count:6} {kind}")
     for aim, score in outcome.report["in time"].items():
-        print(f"{score['in time']:6} of {score['struck']} in time: {aim}")
+        print(f"{score['in time']:6} of {score['injected_count']} in time: {aim}")
     for kind, count in outcome.report["seen but never committed"].items():
         print(f"{count:6} seen but never committed: {kind}")
     for line in outcome.violations:

@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tests.chaos import public_checks, secret_checks
-from tests.chaos.evidence import Evidence
+from tests.chaos.history import History
 from tests.chaos.model import Model
 
 Check = Callable[[], Iterator[str]]
 
 
-def checks(evidence: Evidence) -> dict[str, Check]:
+def checks(history: History) -> dict[str, Check]:
     """Each invariant in words, with what finds its violations."""
-    model = Model(evidence)
+    model = Model(history)
 
-    def without(check: Callable[[Evidence], Iterator[str]]) -> Check:
-        return partial(check, evidence)
+    def without(check: Callable[[History], Iterator[str]]) -> Check:
+        return partial(check, history)
 
-    def with_model(check: Callable[[Evidence, Model], Iterator[str]]) -> Check:
-        return partial(check, evidence, model)
+    def with_model(check: Callable[[History, Model], Iterator[str]]) -> Check:
+        return partial(check, history, model)
 
     return {
         "the ledger begins with the study that was asked for": without(public_checks.study_is_the_one_asked_for),
@@ -44,10 +44,10 @@ def checks(evidence: Evidence) -> dict[str, Check]:
     }
 
 
-def violations(evidence: Evidence) -> dict[str, list[str]]:
+def violations(history: History) -> dict[str, list[str]]:
     """For each invariant what speaks against it; that it cannot even be judged does so too."""
     found: dict[str, list[str]] = {}
-    for name, check in checks(evidence).items():
+    for name, check in checks(history).items():
         try:
             found[name] = list(check())
         except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgpack
 
-from tests.chaos.evidence import Evidence, Topic
+from tests.chaos.history import History, Topic
 
 Said = tuple[int, str, int, str]
 """Offset, individual, period, symbol."""
@@ -57,19 +57,19 @@ def said_in(partition: Topic, alphabet: list[str]) -> list[Said]:
 class Model:
     """The exact data of a study without a roster."""
 
-    evidence: Evidence
+    history: History
 
     @cached_property
     def histories(self) -> list[dict[str, list[str]]]:
         """For each partition, its members, each with a symbol for each closed period."""
-        return [self._histories_of(partition) for partition in range(self.evidence.study["partitions"])]
+        return [self._histories_of(partition) for partition in range(self.history.study["partitions"])]
 
     def _histories_of(self, partition: int) -> dict[str, list[str]]:
-        study, ends = self.evidence.study, [cut[partition] for cut in self.evidence.ends()]
+        study, ends = self.history.study, [cut[partition] for cut in self.history.ends()]
         rules, alphabet = study["population"], study["alphabet"]
         members: dict[str, None] = {}
         counted: dict[tuple[str, int], str] = {}
-        for offset, individual, period, symbol in said_in(self.evidence.reports[partition], alphabet):
+        for offset, individual, period, symbol in said_in(self.history.reports[partition], alphabet):
             in_time = 1 <= period <= len(ends) and offset < ends[period - 1]
             if not in_time or home(individual, study["partitions"]) != partition:
                 continue
@@ -82,12 +82,12 @@ class Model:
                 counted[individual, period] = symbol
         histories: dict[str, list[str]] = {}
         for individual in members:
-            history: list[str] = []
+            person_history: list[str] = []
             for period in range(1, len(ends) + 1):
-                before = history[-1] if history else rules["initial"]
+                before = person_history[-1] if person_history else rules["initial"]
                 instead = before if rules["missing"] == "carry" else rules["missing"].removeprefix("fill:")
-                history.append(counted.get((individual, period), instead))
-            histories[individual] = history
+                person_history.append(counted.get((individual, period), instead))
+            histories[individual] = person_history
         return histories
 
     @property
@@ -97,14 +97,18 @@ class Model:
 
     def tally(self, release: dict[str, Any], partition: int, period: int) -> list[int]:
         """What the tally of one partition must say of a release."""
-        study, histories = self.evidence.study, self.histories[partition].values()
+        study, histories = self.history.study, self.histories[partition].values()
         if release["kind"] == "window":
             k = release["k"]
-            windows = Counter(tuple(history[period - k : period]) for history in histories) if period >= k else Counter()
+            windows = (
+                Counter(tuple(person_history[period - k : period]) for person_history in histories)
+                if period >= k
+                else Counter()
+            )
             return [windows[window] for window in product(study["alphabet"], repeat=k)]
         event = set(release["event"])
-        came = [history for history in histories if history[period - 1] in event]
-        weights = Counter(sum(symbol in event for symbol in history[:period]) for history in came)
+        came = [person_history for person_history in histories if person_history[period - 1] in event]
+        weights = Counter(sum(symbol in event for symbol in person_history[:period]) for person_history in came)
         return [weights[b] for b in range(1, study["horizon"] + 1)]
 
     def total(self, release: dict[str, Any], period: int) -> list[int]:

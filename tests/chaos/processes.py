@@ -1,4 +1,4 @@
-"""The processes of a run: started from the command line, killed, stopped, and held to the exit codes they may have."""
+"""The processes of a run: starting, killing and stopping them, and checking their exit codes."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.plan import Fault
-from tests.chaos.strikes import Strike
+from tests.chaos.fault_plan import Fault
+from tests.chaos.fault_timing import InjectedFault
 
 ROOT = Path(__file__).parents[2]
 KILLED = -signal.SIGKILL
 
 
 @dataclass
-class Journal:
-    """What happened to processes, and what should not have."""
+class RunLog:
+    """The log of a run: the faults, how processes ended, and violations."""
 
-    story: Path
-    """A file for all that happens, in order."""
+    events: Path
+    """The file to which all events are appended."""
     ends: Counter[tuple[str, str, int]] = field(default_factory=Counter)
-    """By role, cause and exit code."""
-    strikes: list[Strike] = field(default_factory=list)
+    """Number of exits by role, cause and exit code."""
+    injected: list[InjectedFault] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
     def note(self, line: str) -> None:
-        """Go on with the story: the second at which something happened, and what."""
-        with self.story.open("a") as file:
+        """Append an event to the file, with the seconds since the start of the run."""
+        with self.events.open("a") as file:
             file.write(f"{time.monotonic() - self.began:7.2f} {line}\n")
 
     @property
     def faults(self) -> Counter[tuple[str, str]]:
-        """Done to whom, by kind and role."""
-        return Counter((strike.kind, strike.role) for strike in self.strikes)
+        """Number of injected faults by kind and role."""
+        return Counter((injected_fault.kind, injected_fault.role) for injected_fault in self.injected)
 
     def fault(self, role: str, fault: Fault, period: int | None = None) -> None:
-        """A fault has just happened; `period` is the one before whose release it was to come, if it aimed at one."""
-        self.strikes.append(Strike(fault.kind, role, fault.aim, period, time.time()))
+        """Record an injected fault; `period` is the one before whose release it comes, if it aims at one."""
+        self.injected.append(InjectedFault(fault.kind, role, fault.aim, period, time.time()))
         self.note(f"{role}: {fault.kind}, {fault.aim}" + ("" if period is None else f", period {period}"))
 
     def violation(self, line: str) -> None:
@@ -51,7 +51,7 @@ class Journal:
         self.note(f"VIOLATION {line}")
 
     def ended(self, role: str, name: str, cause: str, code: int, allowed: Collection[int]) -> None:
-        """A process of this role ended; with another code than is allowed for that cause, it is a violation."""
+        """Record the exit of a process; a code that is not allowed is a violation."""
         self.ends[role, cause, code] += 1
         self.note(f"{name} ended with {code} ({cause})")
         if code not in allowed:
@@ -73,14 +73,14 @@ class Process:
         return self.process.returncode is None
 
     def kill(self) -> bool:
-        """SIGKILL; whether there was somebody to kill."""
+        """Send SIGKILL; returns whether the process was running."""
         if not self.runs:
             return False
         self.killed = self._signal(signal.SIGKILL)
         return self.killed
 
     def freeze(self) -> bool:
-        """SIGSTOP; whether there was somebody to stop."""
+        """Send SIGSTOP; returns whether the process was running."""
         if not self.runs:
             return False
         self.frozen = self._signal(signal.SIGSTOP)
@@ -92,9 +92,9 @@ class Process:
             self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Whether there was somebody to send it to.
+        """Send a signal; returns whether the process existed.
 
-        Not by way of asyncio, which looks first whether a process has ended and then takes its exit code for unknown, 255.
+        It does not use asyncio, which polls the process first and then reports its exit code as unknown (255).
         """
         try:
             os.kill(self.process.pid, number)
@@ -107,7 +107,7 @@ class Process:
 
 
 class Starter:
-    """Starts processes, each with output files of its own, and sees to it that none is left."""
+    """Starts processes, each with its own output files, and ends them all at the end of the run."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder
@@ -139,5 +139,5 @@ class Starter:
             await process.end()
 
     def output(self) -> dict[str, str]:
-        """Everything that processes wrote, by the name of the file."""
+        """All output of the processes, by file name."""
         return {path.name: path.read_text(errors="replace") for path in sorted(self.folder.iterdir())}

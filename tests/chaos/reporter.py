@@ -1,8 +1,9 @@
-"""A program that reports, on another client than ours: `python -m tests.chaos.reporter SERVER TOPIC LETTERS JOURNAL PACE`.
+"""A reporting program on librdkafka: `python -m tests.chaos.reporter SERVER TOPIC MESSAGES ACKNOWLEDGED PACE`.
 
-It sends what the file of letters holds, `PACE` a second, and writes the number of each that is acknowledged to the journal
-at once. Started again, it sends what the journal lacks: what was sent but not acknowledged comes twice. So it does by itself
-when nothing comes back any more. Ends with 0 when all is acknowledged.
+It sends the messages in the file `MESSAGES`, `PACE` a second, and appends the number of each acknowledged one to the file
+`ACKNOWLEDGED` at once. When it is started again, it sends the messages that are not in that file, so a message that was sent
+but not acknowledged is sent twice. It restarts itself when acknowledgements stop coming. It exits with 0 when all messages
+are acknowledged.
 """
 
 from __future__ import annotations
@@ -17,40 +18,40 @@ from typing import TextIO
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 STALLED = 30.0
-"""Seconds without an acknowledgement after which it begins anew: when a broker restarts, librdkafka may lose its connections
-for good, and then waits for minutes."""
+"""Seconds without an acknowledgement after which it restarts itself. When a broker restarts, librdkafka may lose its
+connections for good, and then waits for minutes."""
 
 
 class Acknowledgements:
-    """What came back, and when that was last."""
+    """Writes acknowledged numbers to a file, and knows when the last one came."""
 
-    def __init__(self, journal: TextIO) -> None:
-        self._journal = journal
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
         self._last = time.monotonic()
 
     def awaited(self, number: str) -> Callable[[KafkaError | None, Message], None]:
-        """Notes the number once it comes back."""
+        """Return the callback that writes the number once its message is acknowledged."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 raise KafkaException(error)
-            self._journal.write(f"{number}\n")
-            self._journal.flush()
+            self._file.write(f"{number}\n")
+            self._file.flush()
             self._last = time.monotonic()
 
         return delivered
 
-    def begin_anew_if_stalled(self, waiting: int) -> None:
-        """`waiting`: how many have not come back."""
+    def restart_if_stalled(self, waiting: int) -> None:
+        """Restart the program if none of the `waiting` messages was acknowledged for `STALLED` seconds."""
         if not waiting:
             self._last = time.monotonic()
         elif time.monotonic() > self._last + STALLED:
             os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.reporter", *sys.argv[1:]])
 
 
-def main(server: str, topic: str, letters: str, journal: str, pace: str) -> None:
-    """Send the rest of the letters."""
-    done = set(Path(journal).read_text().split()) if Path(journal).exists() else set()
+def main(server: str, topic: str, messages_file: str, acknowledged_file: str, pace: str) -> None:
+    """Send the messages that are not acknowledged yet."""
+    done = set(Path(acknowledged_file).read_text().split()) if Path(acknowledged_file).exists() else set()
     producer = Producer(
         {
             "bootstrap.servers": server,
@@ -62,10 +63,10 @@ def main(server: str, topic: str, letters: str, journal: str, pace: str) -> None
             "log_level": 0,
         }
     )
-    with Path(journal).open("a") as file:
+    with Path(acknowledged_file).open("a") as file:
         acknowledged = Acknowledgements(file)
         began, sent = time.monotonic(), 0
-        for line in Path(letters).read_text().splitlines():
+        for line in Path(messages_file).read_text().splitlines():
             if not line:
                 _send_all(producer, acknowledged)
                 continue
@@ -77,13 +78,13 @@ def main(server: str, topic: str, letters: str, journal: str, pace: str) -> None
             )
             sent += 1
             producer.poll(max(0.0, began + sent / float(pace) - time.monotonic()))
-            acknowledged.begin_anew_if_stalled(len(producer))
+            acknowledged.restart_if_stalled(len(producer))
         _send_all(producer, acknowledged)
 
 
 def _send_all(producer: Producer, acknowledged: Acknowledgements) -> None:
     while waiting := producer.flush(1.0):
-        acknowledged.begin_anew_if_stalled(waiting)
+        acknowledged.restart_if_stalled(waiting)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from tests.chaos.evidence import Evidence, Record
+from tests.chaos.history import History, Record
 from tests.chaos.model import Model, home, said_in
 from tests.chaos.public_checks import columns_of, contract_of
 
@@ -18,11 +18,11 @@ REASONS = {
 }  # fmt: skip
 
 
-def tallies_are_the_models(evidence: Evidence, model: Model) -> Iterator[str]:
+def tallies_are_the_models(history: History, model: Model) -> Iterator[str]:
     """Every tally there is, repeated ones too, is that of the model; and none is missing."""
-    study, releases = evidence.study, evidence.releases
+    study, releases = history.study, history.releases
     whole: Counter[tuple[int, int, str]] = Counter()
-    for chunk in [Record(0, value).fields for value in {record.value for record in evidence.tallies}]:
+    for chunk in [Record(0, value).fields for value in {record.value for record in history.tallies}]:
         place = (chunk["partition"], chunk["period"], chunk["release"])
         counts = list(struct.unpack(f">{len(chunk['counts']) // 8}q", chunk["counts"]))
         wanted = model.tally(releases[chunk["release"]], chunk["partition"], chunk["period"])
@@ -38,10 +38,10 @@ def tallies_are_the_models(evidence: Evidence, model: Model) -> Iterator[str]:
                     yield f"partition {partition}, period {period}: not one whole tally of {name}"
 
 
-def columns_are_the_data(evidence: Evidence, model: Model) -> Iterator[str]:
+def columns_are_the_data(history: History, model: Model) -> Iterator[str]:
     """With noise that is zero: windows without their padding, and running counts, are exact."""
-    for name, release in evidence.releases.items():
-        topic = evidence.synthetic[name]
+    for name, release in history.releases.items():
+        topic = history.synthetic[name]
         contract, columns = contract_of(topic), columns_of(topic)
         if contract["n"] != model.people:
             yield f"{name}: n is {contract['n']}, but {model.people} people were there in period 1"
@@ -78,11 +78,11 @@ def _weights(
             yield f"{name}, period {period}: the running counts are not those of the data"
 
 
-def chance_of_noise(evidence: Evidence) -> float:
+def chance_of_noise(history: History) -> float:
     """A bound on the chance that any noise of the study was not zero, with which `columns_are_the_data` may fail."""
     chance = 0.0
-    for record in evidence.periods:
-        for topic in filter(None, evidence.synthetic.values()):
+    for record in history.periods:
+        for topic in filter(None, history.synthetic.values()):
             contract = contract_of(topic)
             for sigma, count in _noise_of(contract, record["period"]):
                 chance += count * 2.001 * math.exp(-1 / (2 * sigma**2))
@@ -100,41 +100,43 @@ def _noise_of(contract: dict[str, Any], period: int) -> Iterator[tuple[float, in
         yield contract["sigmas"][b - 1], (time & -time).bit_length() if contract["counter"] == "honaker" else 1
 
 
-def acknowledged_reports_count(evidence: Evidence, model: Model) -> Iterator[str]:
+def acknowledged_reports_count(history: History, model: Model) -> Iterator[str]:
     """A report whose sender was told before the cut that it is kept is what counts for its person and period."""
-    members = {individual: history for histories in model.histories for individual, history in histories.items()}
+    members = {
+        individual: person_history for histories in model.histories for individual, person_history in histories.items()
+    }
     lost = sum(
         (individual in members or period == 1) and members.get(individual, [""] * period)[period - 1] != symbol
-        for (individual, period), symbol in evidence.acknowledged.items()
+        for (individual, period), symbol in history.acknowledged.items()
     )
     if lost:
         yield f"{lost} acknowledged reports do not count"
 
 
-def rejects_say_little_and_truly(evidence: Evidence, model: Model) -> Iterator[str]:
+def rejects_say_little_and_truly(history: History, model: Model) -> Iterator[str]:
     """A reject names a place and a reason and no more; what counts has none, what does not count has one."""
     places: set[tuple[int, int]] = set()
-    for record in evidence.rejects:
+    for record in history.rejects:
         reject = record.fields
         if set(reject) != {"v", "type", "partition", "offset", "reason"} or reject["reason"] not in REASONS:
             yield f"rejects offset {record.offset}: not just a place and a reason"
         places.add((reject["partition"], reject["offset"]))
-    ends = evidence.ends()
-    for partition, topic in enumerate(evidence.reports):
+    ends = history.ends()
+    for partition, topic in enumerate(history.reports):
         below = {record.offset for record in topic if record.offset < ends[-1][partition]}
         rejected = {offset for where, offset in places if where == partition}
-        counted = _counted(evidence, model, partition)
+        counted = _counted(history, model, partition)
         if counted & rejected:
             yield f"partition {partition}: {len(counted & rejected)} reports that count were rejected"
         if below - counted - rejected:
             yield f"partition {partition}: {len(below - counted - rejected)} reports neither count nor were rejected"
 
 
-def _counted(evidence: Evidence, model: Model, partition: int) -> set[int]:
-    study, ends = evidence.study, [cut[partition] for cut in evidence.ends()]
+def _counted(history: History, model: Model, partition: int) -> set[int]:
+    study, ends = history.study, [cut[partition] for cut in history.ends()]
     places: dict[tuple[str, int], int] = {}
     admitted: set[str] = set()
-    for offset, individual, period, symbol in said_in(evidence.reports[partition], study["alphabet"]):
+    for offset, individual, period, symbol in said_in(history.reports[partition], study["alphabet"]):
         admitted |= {individual} if period == 1 else set()
         in_time = 1 <= period <= len(ends) and offset < ends[period - 1] and symbol in study["alphabet"]
         first = study["population"]["duplicates"] == "first" and (individual, period) in places
@@ -144,32 +146,32 @@ def _counted(evidence: Evidence, model: Model, partition: int) -> set[int]:
     return set(places.values())
 
 
-def watermark_never_goes_back(evidence: Evidence) -> Iterator[str]:
+def watermark_never_goes_back(history: History) -> Iterator[str]:
     """Nor does what is released, and nothing is released before every partition has tallied it."""
-    for before, after in zip(evidence.statuses, evidence.statuses[1:], strict=False):
+    for before, after in zip(history.statuses, history.statuses[1:], strict=False):
         if after[0] < before[0] or after[1] < before[1]:
             yield f"`status` said {before}, then {after}"
-    if any(watermark < released for watermark, released in evidence.statuses):
+    if any(watermark < released for watermark, released in history.statuses):
         yield "`status` said that a period is released which not every partition has tallied"
 
 
-def nobody_is_named(evidence: Evidence) -> Iterator[str]:
+def nobody_is_named(history: History) -> Iterator[str]:
     """No id in what processes write and in no topic but that of the reports; no symbol in output, rejects and tallies."""
-    ids, symbols = evidence.marks[:1], evidence.marks[1:]
-    for name, text in evidence.output.items():
+    ids, symbols = history.secrets[:1], history.secrets[1:]
+    for name, text in history.output.items():
         for mark in (*ids, *symbols):
             if mark in text:
                 yield f"{name}: holds part of an id or a symbol"
-    secret = {"control": evidence.control, "tallies": evidence.tallies, "rejects": evidence.rejects}
-    public = {"ledger": evidence.ledger_uncommitted, **evidence.synthetic_uncommitted}
+    secret = {"control": history.control, "tallies": history.tallies, "rejects": history.rejects}
+    public = {"ledger": history.ledger_uncommitted, **history.synthetic_uncommitted}
     for name, topic in {**secret, **public}.items():
         wanted = (*ids, *symbols) if name in secret else ids
         if any(mark.encode() in record.value for mark in wanted for record in topic):
             yield f"topic {name}: holds part of an id or a symbol"
 
 
-def nothing_was_a_bug(evidence: Evidence) -> Iterator[str]:
+def nothing_was_a_bug(history: History) -> Iterator[str]:
     """No process ended with a traceback or called itself a bug."""
-    for name, text in evidence.output.items():
+    for name, text in history.output.items():
         if "Traceback (most recent call last)" in text or "this is a bug" in text:
             yield f"{name}: {text.strip().splitlines()[-1]}"

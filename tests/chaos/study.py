@@ -97,14 +97,14 @@ partitions = {self.partitions}
         rng = Random(f"histories {self.seed}")
         histories: list[list[str | None]] = []
         for _ in self.people:
-            history: list[str | None] = [rng.choice(ALPHABET)]
-            while len(history) < self.horizon:
-                history.append(history[-1] if rng.random() < 0.7 else rng.choice(ALPHABET))
-            histories.append(history)
+            person_history: list[str | None] = [rng.choice(ALPHABET)]
+            while len(person_history) < self.horizon:
+                person_history.append(person_history[-1] if rng.random() < 0.7 else rng.choice(ALPHABET))
+            histories.append(person_history)
         for person in rng.sample(range(len(self.people)), math.ceil(STRANGERS * len(self.people))):
             histories[person][0] = None
         places = [(person, period) for person in range(len(self.people)) for period in range(1, self.horizon)]
-        surplus = sum(symbol is not None for history in histories for symbol in history) - self.reports
+        surplus = sum(symbol is not None for person_history in histories for symbol in person_history) - self.reports
         for person, period in rng.sample(places, surplus):
             histories[person][period] = None
         return histories

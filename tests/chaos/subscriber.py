@@ -13,7 +13,7 @@ from tests.chaos.topics import consumer
 
 
 class Subscriber:
-    """Reads in a thread of its own. `topics` are names by what the evidence calls them; they exist already."""
+    """Reads in its own thread. `topics` maps names of the history to existing topics."""
 
     def __init__(self, server: str, topics: Mapping[str, str], control: str) -> None:
         self.seen: dict[str, dict[int, bytes]] = {name: {} for name in topics}

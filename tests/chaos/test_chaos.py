@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker import missing_programs
-from tests.chaos.plan import GATHERERS, ROLES, SYNTHESIZER, Aim, Amount, Fault, Kind, Plan, draw_plan
-from tests.chaos.processes import Journal
+from tests.chaos.fault_plan import GATHERERS, ROLES, SYNTHESIZER, Aim, Amount, Fault, FaultPlan, Kind, draw_fault_plan
+from tests.chaos.processes import RunLog
 from tests.chaos.run import MISSES, chaos, judge
 from tests.chaos.study import ChaosStudy
 
@@ -24,19 +24,19 @@ async def test_a_study_survives_kills_of_every_role_a_stop_past_the_time_outs_an
 
     outcome = await chaos(ChaosStudy(seed=3, reports=1500, horizon=3), few, tmp_path / "run")
 
-    assert outcome.violations == [], (tmp_path / "run" / "story.txt").read_text()
+    assert outcome.violations == [], (tmp_path / "run" / "events.txt").read_text()
     assert {"every fault of the plan struck", MISSES} <= outcome.report["invariants"].keys()
     assert sum(score["struck"] for score in outcome.report["in time"].values()) == 8
     assert outcome.last_line == "chaos seed 3: 1500 reports, 6 kills, 1 stops, 1 broker faults, 0 violations"
 
 
 def test_a_seed_decides_the_whole_plan() -> None:
-    assert draw_plan(1, 10, AMOUNT) == draw_plan(1, 10, AMOUNT)
-    assert draw_plan(1, 10, AMOUNT) != draw_plan(2, 10, AMOUNT)
+    assert draw_fault_plan(1, 10, AMOUNT) == draw_fault_plan(1, 10, AMOUNT)
+    assert draw_fault_plan(1, 10, AMOUNT) != draw_fault_plan(2, 10, AMOUNT)
 
 
 def test_a_plan_has_what_was_asked_for_and_leaves_the_last_period_alone() -> None:
-    plan = draw_plan(1, 10, AMOUNT)
+    plan = draw_fault_plan(1, 10, AMOUNT)
     assert plan.count(Kind.KILL) == 3 * AMOUNT.kills
     assert plan.count(Kind.STOP) == AMOUNT.stops
     assert plan.count(Kind.TAKEOVER) == AMOUNT.takeovers
@@ -46,9 +46,9 @@ def test_a_plan_has_what_was_asked_for_and_leaves_the_last_period_alone() -> Non
         assert all(1 <= fault.period <= 9 for fault in faults)
 
 
-def plan_of(*faults: Fault, gatherer: Sequence[Fault] = ()) -> Plan:
+def plan_of(*faults: Fault, gatherer: Sequence[Fault] = ()) -> FaultPlan:
     tracks: dict[str, list[Fault]] = {track: [] for track in ROLES}
-    return Plan(tracks | {SYNTHESIZER: [*faults], GATHERERS[0]: [*gatherer]})
+    return FaultPlan(tracks | {SYNTHESIZER: [*faults], GATHERERS[0]: [*gatherer]})
 
 
 def test_a_period_is_closed_only_when_its_release_can_still_be_aimed_at() -> None:
@@ -64,16 +64,16 @@ def test_a_period_is_closed_only_when_its_release_can_still_be_aimed_at() -> Non
 
 
 def test_a_run_in_which_fewer_faults_struck_than_planned_is_a_violation(tmp_path: Path) -> None:
-    journal, short = Journal(tmp_path / "story.txt"), "every fault of the plan struck"
-    for track, faults in draw_plan(1, 10, AMOUNT).tracks.items():
+    run_log, short = RunLog(tmp_path / "events.txt"), "every fault of the plan struck"
+    for track, faults in draw_fault_plan(1, 10, AMOUNT).tracks.items():
         for fault in faults:
-            journal.fault(ROLES[track], fault)
-    assert judge(journal, draw_plan(1, 10, AMOUNT))[short] == []
+            run_log.fault(ROLES[track], fault)
+    assert judge(run_log, draw_fault_plan(1, 10, AMOUNT))[short] == []
 
-    journal.strikes.remove(next(each for each in journal.strikes if (each.kind, each.role) == (Kind.KILL, "gatherer")))
-    journal.strikes = [each for each in journal.strikes if each.kind is not Kind.TAKEOVER]
+    run_log.injected.remove(next(each for each in run_log.injected if (each.kind, each.role) == (Kind.KILL, "gatherer")))
+    run_log.injected = [each for each in run_log.injected if each.kind is not Kind.TAKEOVER]
 
-    assert sorted(judge(journal, draw_plan(1, 10, AMOUNT))[short]) == [
+    assert sorted(judge(run_log, draw_fault_plan(1, 10, AMOUNT))[short]) == [
         "kill -9 (gatherer): 49 of 50 struck",
         "second synthesizer on a copied folder while the first is stopped (synthesizer): 0 of 4 struck",
     ]
@@ -81,5 +81,5 @@ def test_a_run_in_which_fewer_faults_struck_than_planned_is_a_violation(tmp_path
 
 def test_the_people_of_a_study_send_as_many_reports_as_asked_for() -> None:
     study = ChaosStudy(seed=1, reports=1234, horizon=5)
-    assert sum(symbol is not None for history in study.histories for symbol in history) == 1234
+    assert sum(symbol is not None for person_history in study.histories for symbol in person_history) == 1234
     assert len(set(study.people)) == len(study.people) == len(study.histories)

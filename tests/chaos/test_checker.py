@@ -14,21 +14,21 @@ import pytest
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, Offset
 from tests.chaos.checker import checks, violations
-from tests.chaos.evidence import Evidence, Record
-from tests.chaos.mail import letters
+from tests.chaos.history import History, Record
 from tests.chaos.model import home
 from tests.chaos.secret_checks import chance_of_noise
 from tests.chaos.study import ID_MARK, RELEASES, SYMBOL_MARK, ChaosStudy
+from tests.chaos.workload import draw_messages
 from tests.log.uncommitted import read_uncommitted
 from tests.stream.programs import call
 
 STUDY = ChaosStudy(seed=7, reports=800, horizon=4)
 
-Change = Callable[[Evidence], Evidence]
+Change = Callable[[History], History]
 
 
 @pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     """A whole study without any fault: half of the people by the command, half by hand with all kinds of bad reports."""
     folder = tmp_path_factory.mktemp("study")
     file, panel, half = folder / "study.toml", folder / "panel.csv", len(STUDY.people) // 2
@@ -50,7 +50,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return replace(
         found,
         acknowledged=told,
-        marks=(ID_MARK, SYMBOL_MARK),
+        secrets=(ID_MARK, SYMBOL_MARK),
         output={"gatherer-1": "tallied partition=1 period=1"},
         statuses=[(0, 0), (2, 1), (4, 4)],
         seen_along={name: {record.offset: record.value for record in topic} for name, topic in along.items()},
@@ -59,19 +59,19 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 async def _send(folder: Path, people: range, period: int) -> None:
-    true, ignored = letters(STUDY, people, period)
+    true, ignored = draw_messages(STUDY, people, period)
     async with connect("embedded:log", folder=folder) as log:
-        for letter in (*true, *ignored):
-            partition = letter.partition if letter.partition >= 0 else home(letter.key.decode(), STUDY.partitions)
-            await log.append(f"{STUDY.name}.reports", partition, letter.value, letter.key)
+        for message in (*true, *ignored):
+            partition = message.partition if message.partition >= 0 else home(message.key.decode(), STUDY.partitions)
+            await log.append(f"{STUDY.name}.reports", partition, message.value, message.key)
 
 
-async def _read(folder: Path) -> Evidence:
+async def _read(folder: Path) -> History:
     async with connect("embedded:log", folder=folder) as log:
         public = {"ledger": "ledger", **{release: f"synthetic.{release}" for release in RELEASES}}
         committed = {name: await _records(log, topic) for name, topic in public.items()}
         everything = {name: await _records(log, topic, committed=False) for name, topic in public.items()}
-        return Evidence(
+        return History(
             reports=[await _records(log, "reports", partition) for partition in range(STUDY.partitions)],
             control=await _records(log, "control"),
             tallies=await _records(log, "tallies"),
@@ -96,29 +96,29 @@ async def _records(log: Log, name: str, partition: int = 0, *, committed: bool =
     return found
 
 
-def _lines(evidence: Evidence) -> list[tuple[str, int, str]]:
+def _lines(history: History) -> list[tuple[str, int, str]]:
     return [
         (name, period, digest.hex())
-        for record in evidence.periods
+        for record in history.periods
         for name in RELEASES
         for period, digest in record["releases"][name]["columns"]
     ]
 
 
-def test_a_study_without_faults_is_found_in_order(evidence: Evidence) -> None:
-    found = violations(evidence)
+def test_a_study_without_faults_is_found_in_order(history: History) -> None:
+    found = violations(history)
     assert {name: lines for name, lines in found.items() if lines} == {}
-    assert found.keys() == checks(evidence).keys()
-    assert chance_of_noise(evidence) < 1e-9
+    assert found.keys() == checks(history).keys()
+    assert chance_of_noise(history) < 1e-9
 
 
-def test_a_digest_that_was_announced_and_taken_back_is_forgiven_only_where_two_were_at_work(evidence: Evidence) -> None:
-    intent = next(record for record in evidence.ledger if record.fields["type"] == "intent" and record.fields["period"] == 3)
-    two = _with(evidence.ledger_uncommitted, _changed(intent, digest=bytes(32)))
-    changed = replace(evidence, ledger_uncommitted=two)
+def test_a_digest_that_was_announced_and_taken_back_is_forgiven_only_where_two_were_at_work(history: History) -> None:
+    intent = next(record for record in history.ledger if record.fields["type"] == "intent" and record.fields["period"] == 3)
+    two = _with(history.ledger_uncommitted, _changed(intent, digest=bytes(32)))
+    changed = replace(history, ledger_uncommitted=two)
 
     assert list(checks(changed)[DRAW]())
-    assert not list(checks(replace(changed, duels=frozenset({3})))[DRAW]())
+    assert not list(checks(replace(changed, contested_periods=frozenset({3})))[DRAW]())
 
 
 # changes
@@ -140,11 +140,11 @@ def _replaced(topic: Sequence[Record], place: int, record: Record) -> list[Recor
 def in_ledger(kind: str, place: int, change: Callable[[Record], Record | None]) -> Change:
     """Change, or leave out, one of the ledger's records of a kind."""
 
-    def apply(evidence: Evidence) -> Evidence:
-        at = [number for number, record in enumerate(evidence.ledger) if record.fields["type"] == kind][place]
-        new = change(evidence.ledger[at])
-        ledger = [*evidence.ledger[:at], *([] if new is None else [new]), *evidence.ledger[at + 1 :]]
-        return replace(evidence, ledger=ledger)
+    def apply(history: History) -> History:
+        at = [number for number, record in enumerate(history.ledger) if record.fields["type"] == kind][place]
+        new = change(history.ledger[at])
+        ledger = [*history.ledger[:at], *([] if new is None else [new]), *history.ledger[at + 1 :]]
+        return replace(history, ledger=ledger)
 
     return apply
 
@@ -154,7 +154,7 @@ def in_study(**values: Any) -> Change:
 
 
 def in_release(name: str, change: Callable[[Sequence[Record]], Sequence[Record]]) -> Change:
-    return lambda evidence: replace(evidence, synthetic={**evidence.synthetic, name: change(evidence.synthetic[name])})
+    return lambda history: replace(history, synthetic={**history.synthetic, name: change(history.synthetic[name])})
 
 
 def flip(record: Record) -> Record:
@@ -176,32 +176,32 @@ def spend(factor: float) -> Callable[[Record], Record]:
 def uncommitted(name: str) -> Change:
     """Somebody saw another version of a release's last chunk."""
 
-    def apply(evidence: Evidence) -> Evidence:
-        topic = evidence.synthetic_uncommitted[name]
-        seen = {**evidence.synthetic_uncommitted, name: _with(topic, flip(topic[-1]))}
-        return replace(evidence, synthetic_uncommitted=seen)
+    def apply(history: History) -> History:
+        topic = history.synthetic_uncommitted[name]
+        seen = {**history.synthetic_uncommitted, name: _with(topic, flip(topic[-1]))}
+        return replace(history, synthetic_uncommitted=seen)
 
     return apply
 
 
-def another_measurement(evidence: Evidence) -> Evidence:
-    chunk = next(record for record in evidence.ledger if record.fields["type"] == "measurement")
+def another_measurement(history: History) -> History:
+    chunk = next(record for record in history.ledger if record.fields["type"] == "measurement")
     other = _changed(chunk, data=bytes(len(chunk.fields["data"])))
-    return replace(evidence, ledger_uncommitted=_with(evidence.ledger_uncommitted, other))
+    return replace(history, ledger_uncommitted=_with(history.ledger_uncommitted, other))
 
 
-def of_reject(change: Callable[[Evidence], Sequence[Record]]) -> Change:
-    return lambda evidence: replace(evidence, rejects=change(evidence))
+def of_reject(change: Callable[[History], Sequence[Record]]) -> Change:
+    return lambda history: replace(history, rejects=change(history))
 
 
-def counted_reject(evidence: Evidence) -> Sequence[Record]:
+def counted_reject(history: History) -> Sequence[Record]:
     """The very first report of a partition counts."""
-    return _with(evidence.rejects, _changed(evidence.rejects[0], partition=0, offset=evidence.reports[0][0].offset))
+    return _with(history.rejects, _changed(history.rejects[0], partition=0, offset=history.reports[0][0].offset))
 
 
-def another_count(evidence: Evidence) -> Evidence:
-    last = evidence.tallies[-1]
-    return replace(evidence, tallies=_with(evidence.tallies, _changed(last, counts=bytes(len(last.fields["counts"])))))
+def another_count(history: History) -> History:
+    last = history.tallies[-1]
+    return replace(history, tallies=_with(history.tallies, _changed(last, counts=bytes(len(last.fields["counts"])))))
 
 
 COLUMNS, LEDGER = (
@@ -259,7 +259,7 @@ CHANGES: list[tuple[str, str, Change]] = [
     ("8: the watermark never goes back", "it does", lambda e: replace(e, statuses=[(3, 2), (2, 2)])),
     ("8: the watermark never goes back", "it is overtaken", lambda e: replace(e, statuses=[(3, 4)])),
     ("8: the watermark never goes back", "a release does", lambda e: replace(e, statuses=[(3, 2), (3, 1)])),
-    (NAMED, "an id in a log", lambda e: replace(e, output={"gatherer-1": f"rejected {e.marks[0]}-00001"})),
+    (NAMED, "an id in a log", lambda e: replace(e, output={"gatherer-1": f"rejected {e.secrets[0]}-00001"})),
     (NAMED, "a symbol in a log", lambda e: replace(e, output={"gatherer-1": f"unknown {SYMBOL_MARK}-none"})),
     (NAMED, "a symbol in the rejects", of_reject(lambda e: _with(e.rejects, _changed(e.rejects[0], s=SYMBOL_MARK)))),
     (NAMED, "an id in the ledger", lambda e: replace(e, ledger_uncommitted=[Record(0, ID_MARK.encode())])),
@@ -267,20 +267,20 @@ CHANGES: list[tuple[str, str, Change]] = [
 ]  # fmt: skip
 
 
-def _moved(evidence: Evidence) -> Sequence[Record]:
-    at = next(number for number, record in enumerate(evidence.control) if record.fields.get("period") == 1)
-    cut = evidence.control[at]
-    return _replaced(evidence.control, at, _changed(cut, ends=[0, *cut.fields["ends"][1:]]))
+def _moved(history: History) -> Sequence[Record]:
+    at = next(number for number, record in enumerate(history.control) if record.fields.get("period") == 1)
+    cut = history.control[at]
+    return _replaced(history.control, at, _changed(cut, ends=[0, *cut.fields["ends"][1:]]))
 
 
 @pytest.mark.parametrize(("invariant", "change"), [(i, c) for i, _, c in CHANGES], ids=[f"{i}: {n}" for i, n, _ in CHANGES])
-def test_what_is_changed_is_found(evidence: Evidence, invariant: str, change: Change) -> None:
-    assert list(checks(change(evidence))[invariant]())
+def test_what_is_changed_is_found(history: History, invariant: str, change: Change) -> None:
+    assert list(checks(change(history))[invariant]())
 
 
-def test_every_invariant_has_a_change_that_breaks_it(evidence: Evidence) -> None:
-    assert {invariant for invariant, _, _ in CHANGES} == checks(evidence).keys()
+def test_every_invariant_has_a_change_that_breaks_it(history: History) -> None:
+    assert {invariant for invariant, _, _ in CHANGES} == checks(history).keys()
 
 
-def test_what_cannot_be_read_is_a_violation_too(evidence: Evidence) -> None:
-    assert any("cannot be judged" in line for lines in violations(replace(evidence, ledger=[])).values() for line in lines)
+def test_what_cannot_be_read_is_a_violation_too(history: History) -> None:
+    assert any("cannot be judged" in line for lines in violations(replace(history, ledger=[])).values() for line in lines)

@@ -13,8 +13,14 @@ from tests.free_ports import free_ports
 
 
 def test_a_reporter_to_which_nothing_comes_back_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "letters").write_text("0 0 6b 76\n")
-    arguments = [f"127.0.0.1:{free_ports(1)[0]}", "t.reports", str(tmp_path / "letters"), str(tmp_path / "journal"), "100"]
+    (tmp_path / "messages").write_text("0 0 6b 76\n")
+    arguments = [
+        f"127.0.0.1:{free_ports(1)[0]}",
+        "t.reports",
+        str(tmp_path / "messages"),
+        str(tmp_path / "acknowledged"),
+        "100",
+    ]
     begun: list[list[str]] = []
 
     def execv(program: str, command: list[str]) -> None:

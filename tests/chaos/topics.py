@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.chaos.evidence import Evidence, Record
+from tests.chaos.history import History, Record
 from tests.chaos.study import RELEASES, ChaosStudy
 
-PATIENCE = 60.0
+WAIT_TIMEOUT_S = 60.0
 """Seconds for a broker to hand out a topic to its end."""
 
 
 def consumer(server: str, *, committed: bool) -> Consumer:
-    """One that is in no group, creates nothing and forgives nothing."""
+    """Return a consumer without a group, without topic creation, that raises every error."""
     return Consumer(
         {
             "bootstrap.servers": server,
@@ -36,10 +36,10 @@ def read_topic(server: str, topic: str, partition: int = 0, *, committed: bool =
     reader = consumer(server, committed=committed)
     try:
         where = TopicPartition(topic, partition, 0)
-        _, end = reader.get_watermark_offsets(where, timeout=PATIENCE)
+        _, end = reader.get_watermark_offsets(where, timeout=WAIT_TIMEOUT_S)
         reader.assign([where])
         found: list[Record] = []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_TIMEOUT_S
         while _position(reader, where) < end:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{topic}: read up to {_position(reader, where)} of {end}: is a transaction open?")
@@ -60,16 +60,16 @@ def _position(reader: Consumer, where: TopicPartition) -> int:
 
 
 def topic_names(study: ChaosStudy) -> Mapping[str, str]:
-    """The public topics, by what the evidence calls them."""
+    """The public topics by their names in the history."""
     return {"ledger": f"{study.name}.ledger", **{release: f"{study.name}.synthetic.{release}" for release in RELEASES}}
 
 
-def read_evidence(server: str, study: ChaosStudy) -> Evidence:
-    """All that is in the topics."""
+def read_history(server: str, study: ChaosStudy) -> History:
+    """Read all topics into a history."""
     public = topic_names(study)
     committed = {name: read_topic(server, topic) for name, topic in public.items()}
     uncommitted = {name: read_topic(server, topic, committed=False) for name, topic in public.items()}
-    return Evidence(
+    return History(
         reports=[read_topic(server, f"{study.name}.reports", partition) for partition in range(study.partitions)],
         control=read_topic(server, f"{study.name}.control"),
         tallies=read_topic(server, f"{study.name}.tallies"),

@@ -14,9 +14,9 @@ from streamproc.log.kafka import KafkaLog, KafkaSettings
 from streamproc.log.kafka import log as kafka_log
 from streamproc.log.kafka.admin import AdminConnection
 from streamproc.service.logging_setup import set_up_logs
+from streamproc.testing import in_virtual_time
 from tests.stream.programs import call
 from tests.studies import StudyParameters
-from tests.world.virtual_time import in_virtual_time
 
 NOBODY = "kafka://127.0.0.1:1"
 

@@ -10,10 +10,9 @@ import pytest
 
 from streamproc.client.subscribe import subscribe
 from streamproc.errors import LogUnavailable
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import STUDY, begun, fed, two_periods
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
 

@@ -25,11 +25,11 @@ from streamproc.releases.contracts import stated_contracts
 from streamproc.replay.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
+from streamproc.testing import in_virtual_time
 from tests.fuzz.mutators import framed
 from tests.protocol.examples import EXAMPLES
+from tests.stream_model.simulated_study import StudyWorld, at_random
 from tests.studies import build_study
-from tests.world.study_world import StudyWorld, at_random
-from tests.world.virtual_time import in_virtual_time
 
 
 @dataclass(frozen=True)

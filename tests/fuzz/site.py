@@ -18,9 +18,9 @@ from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
 from streamproc.status_page.sse import KEEPALIVE_S
+from streamproc.testing import VirtualLoop
+from tests.stream_model.simulated_study import StudyWorld, at_random
 from tests.studies import build_study
-from tests.world.study_world import StudyWorld, at_random
-from tests.world.virtual_time import VirtualLoop
 
 TOKEN = "a-token-nobody-guesses"
 """What the operator's listener wants to see."""

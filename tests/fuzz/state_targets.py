@@ -7,12 +7,11 @@ from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays, unseal
 from streamproc.synthesizer.checkpoint import STATE_FILE, local_state, read_checkpoint
-from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
+from streamproc.testing import ManualClock, SimulatedBroker, SimulatedLog
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
-from tests.world.disk import MemoryDisk
-from tests.world.study_world import Diary
-from tests.world.virtual_time import ManualClock
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import Diary
 
 STATE = Bound(32, 80 * MIB)
 """A state file is not scanned first, which would take as much memory again: lists in lists are allocated as announced."""

@@ -23,8 +23,8 @@ from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import tried
 from tests.memory import memory_taken
 from tests.protocol.examples import EXAMPLES
+from tests.stream_model.report_sequences import Line
 from tests.studies import build_study
-from tests.world.stories import Line
 
 GIB_HEADERS = {
     "list": b"\xdd\xff\xff\xff\xff",

@@ -12,11 +12,11 @@ from streamproc.protocol.ledger import StudyRecord
 from streamproc.protocol.rejects import Reason
 from streamproc.protocol.reports import encode_report
 from streamproc.study.fingerprint import public_values
+from streamproc.testing import in_virtual_time
 from tests.fuzz import mutators, seeds
+from tests.stream_model.reference_model import Model, rejected_reports
+from tests.stream_model.simulated_study import StudyWorld
 from tests.studies import build_study
-from tests.world.model import Model, rejected_reports
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 MARK = "MARKED-PERSON"
 BROKEN = 400

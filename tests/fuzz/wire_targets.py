@@ -22,8 +22,8 @@ from streamproc.protocol.reports import MAX_ID, ReportBatch, decode_any, encode_
 from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
-from tests.world.model import Closed, Model, rejected_reports
-from tests.world.stories import Line
+from tests.stream_model.reference_model import Closed, Model, rejected_reports
+from tests.stream_model.report_sequences import Line
 
 RECORD = Bound(32, 4 * MIB)
 """As the wire format's page has it, for one record."""

@@ -18,9 +18,9 @@ from streamproc.protocol.reports import ReportBatch, encode_report, home_partiti
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.protocol.tallies import Tally
 from streamproc.study import Missing, Population, WindowRelease
+from tests.stream_model.reference_model import Closed, Model, rejected_reports
+from tests.stream_model.report_sequences import ALPHABET, IDS, Line, Story, crowded_story, stories
 from tests.studies import build_study
-from tests.world.model import Closed, Model, rejected_reports
-from tests.world.stories import ALPHABET, IDS, Line, Story, crowded_story, stories
 
 KEY = bytes(range(32))
 

@@ -13,9 +13,9 @@ from streamproc.protocol.control import Key
 from streamproc.protocol.ledger import StudyRecord
 from streamproc.protocol.state_file import pack_arrays, seal
 from streamproc.study.fingerprint import public_values
+from streamproc.testing import in_virtual_time
 from tests.gatherer.test_worker import FILE, STUDY, begun, check_against_model, say
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 
 
 async def checkpointed() -> StudyWorld:

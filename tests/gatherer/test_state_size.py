@@ -17,8 +17,8 @@ from streamproc.protocol.reports import ReportBatch, encode_batches, encode_repo
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.releases.tally_state import TallyState
 from streamproc.study import CumulativeRelease, Population, WindowRelease
+from tests.stream_model.report_sequences import Line
 from tests.studies import build_study
-from tests.world.stories import Line
 
 PEOPLE = 100_000
 NAMES = [f"person-{number}" for number in range(PEOPLE)]

@@ -24,12 +24,12 @@ from streamproc.protocol.rejects import Reason, Reject
 from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.study import Population, Study, WindowRelease
 from streamproc.study.fingerprint import public_values
+from streamproc.testing import in_virtual_time
+from tests.stream_model.fault_points import Crash, DoomedConnection, Moment, WatchedDisk, failing
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.reference_model import Model, rejected_reports
+from tests.stream_model.simulated_study import StudyWorld
 from tests.studies import build_study
-from tests.world.disk import MemoryDisk
-from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk, failing
-from tests.world.model import Model, rejected_reports
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 STUDY = build_study(WindowRelease("w", 1), horizon=3, partitions=1, alphabet="abc")
 FILE = "gather-0.state"

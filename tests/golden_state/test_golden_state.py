@@ -22,13 +22,13 @@ from streamproc.synthesizer.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
+from streamproc.testing import SimulatedBroker, SimulatedLog
 from tests.forged import rechained
 from tests.golden_state.kept import HERE, SEED, STUDIES, Records, public_topics, records, released, set_up, versions
 from tests.stream.places import Place
 from tests.stream.programs import Programs
-from tests.world.disk import MemoryDisk
-from tests.world.study_world import Diary
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import Diary
 
 GOLDEN = [folder for version in versions() for folder in sorted(version.iterdir())]
 TODAY = HERE / f"v{STATE_VERSION}"

@@ -16,7 +16,7 @@ from streamproc.log.kafka.admin import TopicAdmin
 from streamproc.log.port import TopicSettings
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.protocol.topics import Role
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.testing import Faults, SimulatedBroker, SimulatedLog
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
 from tests.broker.jars import kafka_jars

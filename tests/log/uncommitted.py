@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streamproc.log.embedded import EmbeddedLog, sql
 from streamproc.log.port import Log, Record
-from streamproc.testing.simulated import SimulatedLog
+from streamproc.testing import SimulatedLog
 
 
 @dataclass(frozen=True)

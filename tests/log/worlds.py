@@ -11,7 +11,7 @@ from typing import Protocol
 
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, Reader, Record, TopicSettings
-from streamproc.testing.simulated import SimulatedBroker, SimulatedLog
+from streamproc.testing import SimulatedBroker, SimulatedLog
 
 
 class World(Protocol):

@@ -15,12 +15,12 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather
 from streamproc.study import Study
+from streamproc.testing import in_virtual_time
 from tests.service.test_gather import deployment_in
 from tests.service.test_monitor import SmallFetches
+from tests.stream_model.fault_points import Slow
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import STUDY
-from tests.world.faults import Slow
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 PEOPLE = [f"p{number}" for number in range(40)]
 LAST_WINS = replace(STUDY, population=replace(STUDY.population, duplicates="last"))

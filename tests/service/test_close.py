@@ -23,10 +23,9 @@ from streamproc.service.close import CloseOutcome, close_period_now, last_closed
 from streamproc.service.deployment import Deployment
 from streamproc.service.release_stages import Awaited, Stage
 from streamproc.study import Schedule
-from streamproc.testing.simulated import Faults
+from streamproc.testing import BEGINNING, Faults, in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import HISTORIES, STUDY, begun, fed
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from streamproc.service.connections import Connection, Limits
 from streamproc.service.http_server import Address, Listener, operator_listener
+from streamproc.testing import VirtualLoop
 from tests.fuzz.site import Wire
-from tests.world.virtual_time import VirtualLoop
 
 LIMITS = Limits(connections=4, reserved=2)
 

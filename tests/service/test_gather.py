@@ -18,10 +18,9 @@ from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather
 from streamproc.storage.clock import Clock
 from streamproc.storage.state_folder import LocalStateFolder
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
+from tests.stream_model.fault_points import Slow
 from tests.synthesizer.runs import STUDY, begun, fed, two_periods
-from tests.world.faults import Slow
-from tests.world.virtual_time import in_virtual_time
 
 
 @dataclass

@@ -15,12 +15,11 @@ from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.purge import purge_study
 from streamproc.service.workers import gather, synthesize
 from streamproc.study.fingerprint import public_values
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_restore import restoring
+from tests.stream_model.simulated_study import StudyWorld
 from tests.studies import build_study
 from tests.synthesizer.runs import STUDY, begun, fed, two_periods
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 ROSTER = ("ann", "bob")
 

@@ -15,11 +15,10 @@ from streamproc.log.topic_setup import wanted_settings
 from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather, synthesize
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_gather import deployment_in
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import STUDY, fed, two_periods
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 Command = Callable[[Deployment, Log], Awaitable[None]]
 

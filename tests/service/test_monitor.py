@@ -29,12 +29,11 @@ from streamproc.service.workers import gather, synthesize
 from streamproc.storage.clock import SystemClock
 from streamproc.study import CumulativeRelease, Schedule
 from streamproc.synthesizer.checkpoint import read_checkpoint
-from streamproc.testing.simulated import Faults, SimulatedLog
-from streamproc.testing.simulated.parts import SimulatedReader
+from streamproc.testing import BEGINNING, Faults, SimulatedLog, in_virtual_time
+from streamproc.testing.simulated_log import SimulatedReader
 from tests.service.test_gather import deployment_in
 from tests.studies import build_study
 from tests.synthesizer.runs import HISTORIES, STUDY, begun, fed, two_periods
-from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
 

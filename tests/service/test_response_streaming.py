@@ -10,7 +10,7 @@ from aiohttp import web
 
 from streamproc.service.load_control import ConcurrencyLimiter
 from streamproc.service.response_streaming import Pace, pieces_of, stream_response
-from tests.world.virtual_time import in_virtual_time
+from streamproc.testing import in_virtual_time
 
 BODY = b"x" * 1_000_000
 

@@ -19,10 +19,9 @@ from streamproc.service.restore import restore_state
 from streamproc.storage.filesystem import LocalFileSystem
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import STUDY, begun, fed, two_periods
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 
 class FullFor(LocalFileSystem):

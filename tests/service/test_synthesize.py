@@ -12,11 +12,10 @@ from streamproc.errors import OutcomeUnknown, Refused
 from streamproc.log.port import Log
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import synthesize
-from streamproc.testing.simulated import Faults
+from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_gather import deployment_in
+from tests.stream_model.fault_points import Slow
 from tests.synthesizer.runs import STUDY, begun, fed
-from tests.world.faults import Slow
-from tests.world.virtual_time import in_virtual_time
 
 
 def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The whole system in virtual time on simulated ports, with faults; one integer decides everything.
+"""Deterministic simulation of the whole system in virtual time, with injected faults; the seed determines the run.
 
 `run_seed(seed)` is one run; `python -m tests.simulation --seeds 10000` is many.
 """

@@ -1,4 +1,4 @@
-"""Many seeds: `python -m tests.simulation --seeds 10000 --first-seed 1`. Ends with 1 if a promise was broken."""
+"""Run many seeds: `python -m tests.simulation --seeds 10000 --first-seed 1`. Exits with 1 if an invariant was violated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.run import Outcome, run_seed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Return the exit code."""
     parser = argparse.ArgumentParser(prog="simulate", description="Simulate studies, with faults, in virtual time.")
     parser.add_argument("--seeds", type=int, default=1000, help="how many runs")
     parser.add_argument("--first-seed", type=int, default=1)

@@ -1,12 +1,12 @@
-"""Every crash of a short study, and every pair of crashes: `python -m tests.simulation.crashes`. None is left to chance.
+"""Exhaustive crashes of a short study, single and in pairs: `python -m tests.simulation.crashes`.
 
-A moment is before or after a call on the log, between two records of one append, or before, inside or after a step on a
-file. At each the process dies, and at those on a file also its machine, which loses what was not synced. Then everything is
-started again, and every promise must hold.
+A crash point is before or after a call of the log, between two records of one append, or before, inside or after a step
+on a file. At each point the process is killed; at points on a file, in another run, its machine also loses what was not
+synced. Then everything is restarted, and every invariant must hold.
 
-Single crashes are tried at every moment; of pairs, one for all that are alike, as `fated` defines it. That the same follows
-is not only argued: it is compared, call for call, for all first crashes that are alike. `--every` plays all pairs, alike or
-not, and compares what follows the second.
+Single crashes are tried at every point. Of pairs that are alike, as `crash_plan` defines it, one is tried; that alike
+crashes have the same effects is verified, call for call, for all first crashes. `--every` runs all pairs, and compares what
+follows the second crash too.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ from random import Random
 from typing import cast, get_args
 
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Study, WindowRelease
-from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
-from tests.simulation.fated import Crash, Fated, Way
-from tests.simulation.invariants import check_everything
-from tests.simulation.journal import Journal, Violation
+from streamproc.testing import in_virtual_time
+from tests.simulation.checker import check_invariants
+from tests.simulation.cluster import Cluster
+from tests.simulation.crash_plan import Crash, CrashPlan, Way
+from tests.simulation.history import History, ObservedColumns, Violation
 from tests.simulation.operator import Operator
-from tests.simulation.run import listening, seeded_random
-from tests.simulation.scene import SYMBOLS, Scene, Utterance
-from tests.simulation.sights import Sights
-from tests.simulation.world import World
-from tests.world.virtual_time import in_virtual_time
+from tests.simulation.participants import run_client, run_gatherer, run_steward, run_subscriber
+from tests.simulation.run import recorded_logs, seeded_random
+from tests.simulation.workload import SYMBOLS, SentReport, Workload
 
-PATIENCE = 400.0
-"""Virtual seconds within which a study is released, however often its processes died."""
+LIVENESS_TIMEOUT_S = 400.0
+"""Virtual seconds within which the study must be released, however often its processes crash."""
 
 
-def short_scene() -> Scene:
+def short_workload() -> Workload:
     """Two periods, three people, one partition, a release of each kind."""
     releases = (WindowRelease("windows", 1), CumulativeRelease("counts", (SYMBOLS[1],)))
     study = Study(
@@ -51,86 +50,88 @@ def short_scene() -> Scene:
         broker=Broker("embedded:study", 1),
     )
     words = [
-        Utterance(0.0, f"person-{number:012x}", period, SYMBOLS[(number + period) % 2])
+        SentReport(0.0, f"person-{number:012x}", period, SYMBOLS[(number + period) % 2])
         for period in (1, 2)
         for number in range(3)
     ]
-    return Scene(study, None, [words], [(0,)], closes=2, silent=False)
+    return Workload(study, None, [words], [(0,)], closes=2, silent=False)
 
 
-def play(crashes: Sequence[Crash], *, trace: bool = False) -> tuple[Fated, Journal]:
-    """The short study with these crashes."""
-    weather, journal = Fated(crashes), Journal(trace)
-    with listening(journal), seeded_random(0):
-        in_virtual_time(_play(weather, journal), at_most=3600.0)
-    if weather.struck < len(crashes):
-        raise RuntimeError(f"moment {crashes[weather.struck]} was not reached: the run is not the one it was")
-    return weather, journal
+def run_with_crashes(crashes: Sequence[Crash], *, trace: bool = False) -> tuple[CrashPlan, History]:
+    """Run the short study with these crashes. Raises RuntimeError if the run does not reach one of them."""
+    fault_plan, history = CrashPlan(crashes), History(trace)
+    with recorded_logs(history), seeded_random(0):
+        in_virtual_time(_run_cluster(fault_plan, history), at_most=3600.0)
+    if fault_plan.injected < len(crashes):
+        raise RuntimeError(
+            f"crash point {crashes[fault_plan.injected]} was not reached: this run differs from the one that listed it"
+        )
+    return fault_plan, history
 
 
-async def _play(weather: Fated, journal: Journal) -> None:
-    world = World(short_scene(), weather, Random(0), journal)
-    await world.begin()
-    sights, operator = Sights(journal), Operator(world, world.machine("synthesizer"))
-    # One after the other, so that nobody waits for anybody by looking again and again.
-    await keep_client(world, 0, world.scene.clients[0])
-    await keep_steward(world, 0)
-    gatherer = keep_gatherer(world, 0, (), world.machine("gatherer"))
+async def _run_cluster(fault_plan: CrashPlan, history: History) -> None:
+    cluster = Cluster(short_workload(), fault_plan, Random(0), history)
+    await cluster.begin()
+    observed, operator = ObservedColumns(history), Operator(cluster, cluster.machine("synthesizer"))
+    # One after the other, because polling would add many equivalent crash points.
+    await run_client(cluster, 0, cluster.workload.clients[0])
+    await run_steward(cluster, 0)
+    gatherer = run_gatherer(cluster, 0, (), cluster.machine("gatherer"))
     roles = [
-        asyncio.create_task(each) for each in (operator.keep(), gatherer, keep_subscriber(world, 0, sights, begins=0.0))
+        asyncio.create_task(each) for each in (operator.keep(), gatherer, run_subscriber(cluster, 0, observed, begins=0.0))
     ]
-    _, late = await asyncio.wait(roles, timeout=PATIENCE)
+    _, late = await asyncio.wait(roles, timeout=LIVENESS_TIMEOUT_S)
     for task in late:
         task.cancel()
     await asyncio.gather(*roles, return_exceptions=True)
-    if late or world.records.released() < world.study.horizon:
-        journal.violated(9, f"{world.records.released()} of 2 periods are released, {len(late)} roles go on")
-    # The disk keeps what it was told to sync, so nothing is ever lost that a steward would have to pay for.
+    if late or cluster.records.released() < cluster.study.horizon:
+        history.violated(9, f"{cluster.records.released()} of 2 periods are released, {len(late)} roles go on")
+    # The disk keeps what was synced, so no draw is ever lost and no restore is needed.
     for kind in ("restore", "restore that accepts the cost"):
-        if journal.faults[kind]:
-            journal.violated(9, f"after crashes alone the synthesizer needed a {kind}")
-    check_everything(world, sights, nobody=operator.nobody)
+        if history.faults[kind]:
+            history.violated(9, f"after crashes alone the synthesizer needed a {kind}")
+    check_invariants(cluster, observed, no_people=operator.no_people)
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What came of first crashes that are alike: each alone, and before second ones."""
+class TriedCrashes:
+    """The results for first crashes that are alike: each alone, and followed by second crashes."""
 
     crashes: int
     pairs: int
     possible: int
-    """How many pairs there are, those that are alike counted each."""
+    """Number of possible pairs, including those that are alike."""
     broken: Sequence[tuple[tuple[Crash, ...], Sequence[Violation]]]
 
 
-def try_alike(firsts: Sequence[Crash], *, every: bool) -> Tried:
-    """Each alone, and the first of them before each second crash that differs; with `every`, each before every second."""
-    played = _play_alike((), firsts)
+def try_alike(firsts: Sequence[Crash], *, every: bool) -> TriedCrashes:
+    """Try each crash alone, and the first one with each different second crash; with `every`, each with every second."""
+    runs = _run_alike((), firsts)
     pairs: list[tuple[tuple[Crash, ...], Sequence[Violation]]] = []
-    for first, (weather, _) in zip(firsts, played, strict=True) if every else [(firsts[0], played[0])]:
-        for seconds in weather.next_crashes():
+    for first, (fault_plan, _) in zip(firsts, runs, strict=True) if every else [(firsts[0], runs[0])]:
+        for seconds in fault_plan.next_crashes():
             tried = seconds if every else seconds[:1]
-            found = _play_alike((first,), tried)
-            pairs += [((first, second), journal.violations) for second, (_, journal) in zip(tried, found, strict=True)]
-    alone = [((first,), journal.violations) for first, (_, journal) in zip(firsts, played, strict=True)]
-    possible = sum(len(seconds) for weather, _ in played for seconds in weather.next_crashes())
-    return Tried(len(firsts), len(pairs), possible, [(crashes, found) for crashes, found in alone + pairs if found])
+            found = _run_alike((first,), tried)
+            pairs += [((first, second), history.violations) for second, (_, history) in zip(tried, found, strict=True)]
+    alone = [((first,), history.violations) for first, (_, history) in zip(firsts, runs, strict=True)]
+    possible = sum(len(seconds) for fault_plan, _ in runs for seconds in fault_plan.next_crashes())
+    return TriedCrashes(len(firsts), len(pairs), possible, [(crashes, found) for crashes, found in alone + pairs if found])
 
 
-def _play_alike(before: tuple[Crash, ...], crashes: Sequence[Crash]) -> list[tuple[Fated, Journal]]:
-    """Each of them after the crashes before."""
-    played = [play((*before, crash)) for crash in crashes]
-    for crash, (weather, _) in zip(crashes, played, strict=True):
-        if weather.course != played[0][0].course:
+def _run_alike(before: tuple[Crash, ...], crashes: Sequence[Crash]) -> list[tuple[CrashPlan, History]]:
+    """Run each crash after the crashes `before`, and check that all runs continue in the same way."""
+    runs = [run_with_crashes((*before, crash)) for crash in crashes]
+    for crash, (fault_plan, _) in zip(crashes, runs, strict=True):
+        if fault_plan.course != runs[0][0].course:
             raise RuntimeError(f"{crash} is not like {crashes[0]} after {[*map(str, before)]}: what follows differs")
-    return played
+    return runs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(prog="crashes", description="Crash at every moment of a short study, and at all pairs.")
+    """Return the exit code: 1 if an invariant was violated."""
+    parser = argparse.ArgumentParser(prog="crashes", description="Crash at every point of a short study, and at all pairs.")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many runs at a time")
-    parser.add_argument("--every", action="store_true", help="play every pair, not one for all that are alike: takes hours")
+    parser.add_argument("--every", action="store_true", help="run every pair, not one for all that are alike: takes hours")
     parser.add_argument("--part", type=_part, metavar="K/N", default=(1, 1), help="the K-th of N parts of the first crashes")
     parser.add_argument(
         "--at", nargs="+", type=_crash, metavar="MOMENT:WAY", help="these crashes, one after the other, with a trace"
@@ -138,9 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.at:
         return _show_one(chosen.at)
-    calm = play(())[0]
-    firsts = calm.next_crashes()
-    print(f"{len(calm.moments)} moments, {sum(map(len, firsts))} crashes, of which {len(firsts)} differ", flush=True)
+    undisturbed = run_with_crashes(())[0]
+    firsts = undisturbed.next_crashes()
+    print(f"{len(undisturbed.points)} moments, {sum(map(len, firsts))} crashes, of which {len(firsts)} differ", flush=True)
     firsts = firsts[chosen.part[0] - 1 :: chosen.part[1]]
     with multiprocessing.get_context("spawn").Pool(chosen.processes) as pool:
         total = _report(pool.imap(partial(try_alike, every=chosen.every), firsts), len(firsts))
@@ -171,7 +172,7 @@ class _Total:
     broken: int = 0
 
 
-def _report(results: Iterable[Tried], of: int) -> _Total:
+def _report(results: Iterable[TriedCrashes], of: int) -> _Total:
     total = _Total()
     for number, tried in enumerate(results, start=1):
         total.crashes += tried.crashes
@@ -187,10 +188,10 @@ def _report(results: Iterable[Tried], of: int) -> _Total:
 
 
 def _show_one(crashes: Sequence[Crash]) -> int:
-    journal = play(crashes, trace=True)[1]
-    print(*journal.trace(), sep="\n")
-    print(f"{len(crashes)} crashes, {len(journal.violations)} violations")
-    return 1 if journal.violations else 0
+    history = run_with_crashes(crashes, trace=True)[1]
+    print(*history.trace(), sep="\n")
+    print(f"{len(crashes)} crashes, {len(history.violations)} violations")
+    return 1 if history.violations else 0
 
 
 if __name__ == "__main__":

@@ -1,314 +1,384 @@
-"""Deliberate faults of the stream, each of which the simulation must notice: one piece of text stands for another."""
+"""Deliberate faults of the stream, each of which the simulation must notice."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutation.syntax_patch import Mutation
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """One way to break the stream."""
-
-    name: str
-    file: str
-    """Below `streamproc/`."""
-    right: str
-    """Stands exactly once in the file."""
-    wrong: str
-
-
-SYNTHESIZER = "actor/synthesizer.py"
-STARTUP = "actor/startup.py"
-GATHERER = "gather/gatherer.py"
-GATHERING = "gather/gathering.py"
+SYNTHESIZER = "streamproc.synthesizer.worker"
+RECOVERY = "streamproc.synthesizer.recovery"
+FILESYSTEM = "streamproc.storage.filesystem"
+GATHERER = "streamproc.gatherer.worker"
+GATHERER_LOGIC = "streamproc.gatherer.logic"
 
 MUTANTS = (
-    Mutant(
+    Mutation(
         "a state file is not synced",
-        "ports/atomic.py",
-        "            files.sync_file(file)\n",
+        FILESYSTEM,
+        "atomic_write",
+        "files.sync_file(file)",
         "",
     ),
-    Mutant(
+    Mutation(
         "the folder of a state file is not synced",
-        "ports/atomic.py",
-        "        raise\n    files.sync_folder(path.parent)",
-        "        raise",
+        FILESYSTEM,
+        "atomic_write",
+        "files.sync_folder(path.parent)",
+        "",
     ),
-    Mutant(
+    Mutation(
         "a state file has its name before its content",
-        "ports/atomic.py",
-        "            yield file\n"
-        "            files.sync_file(file)\n"
-        "            # Before it is closed: a closed one may be swept.\n"
-        "            files.rename(temporary, path)\n",
-        "            files.rename(temporary, path)\n            yield file\n            files.sync_file(file)\n",
+        FILESYSTEM,
+        "atomic_write",
+        """
+        yield file
+        files.sync_file(file)
+        files.rename(temporary, path)
+        """,
+        """
+        files.rename(temporary, path)
+        yield file
+        files.sync_file(file)
+        """,
     ),
-    Mutant(
-        "a damaged state file is believed",
-        "wire/state.py",
-        "if len(rest) < DIGEST_BYTES or rest[:DIGEST_BYTES] != _checksum(head, rest[DIGEST_BYTES:]):",
-        "if len(rest) < DIGEST_BYTES:",
+    Mutation(
+        "the checksum of a state file is not compared",
+        "streamproc.protocol.state_file",
+        "unseal",
+        "len(rest) < DIGEST_BYTES or rest[:DIGEST_BYTES] != _checksum(head, rest[DIGEST_BYTES:])",
+        "len(rest) < DIGEST_BYTES",
     ),
-    Mutant(
+    Mutation(
         "a period is published before it is persisted",
         SYNTHESIZER,
-        "        size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, stored)\n"
-        "        await self._publish(transactor, drafted, announced=False)\n",
-        "        await self._publish(transactor, drafted, announced=False)\n"
-        "        size = await self._ports.offload(write_stored, self._ports.disk, self._fingerprint, stored)\n",
+        "Synthesizer._release",
+        """
+        size = await self._ports.offload(write_checkpoint, self._ports.disk, self._fingerprint, stored)
+        await self._publish(transactor, drafted, announced=False)
+        """,
+        """
+        await self._publish(transactor, drafted, announced=False)
+        size = await self._ports.offload(write_checkpoint, self._ports.disk, self._fingerprint, stored)
+        """,
     ),
-    Mutant(
+    Mutation(
         "a period is not announced",
         SYNTHESIZER,
-        "        if not announced:\n",
-        "        if False:\n",
+        "Synthesizer._publish",
+        "not announced",
+        "False",
     ),
-    Mutant(
+    Mutation(
         "an announced draw is drawn again after a restart",
-        STARTUP,
-        "    binding = next((intent for intent in ledger.intents if intent not in disk.abandoned), None)",
-        "    binding = None",
+        RECOVERY,
+        "decide",
+        "next((intent for intent in ledger.intents if intent not in disk.abandoned), None)",
+        "None",
     ),
-    Mutant(
+    Mutation(
         "a study whose first draw is lost begins again",
-        STARTUP,
-        "        if ledger.period == 0 and not ledger.intents:",
-        "        if ledger.period == 0:",
+        RECOVERY,
+        "decide",
+        "ledger.period == 0 and not ledger.intents",
+        "ledger.period == 0",
     ),
-    Mutant(
-        "an old state folder is believed",
-        STARTUP,
-        "    if disk.period == ledger.period and disk.digest == ledger.digest and binding is None:",
-        "    if disk.period <= ledger.period and binding is None:",
+    Mutation(
+        "an old state folder is accepted",
+        RECOVERY,
+        "decide",
+        "disk.period == ledger.period and disk.digest == ledger.digest and binding is None",
+        "disk.period <= ledger.period and binding is None",
     ),
-    Mutant(
+    Mutation(
         "a period on disk counts as published after a restart",
-        STARTUP,
-        "        return Move.PUBLISH\n",
-        "        return Move.GO_ON\n",
+        RECOVERY,
+        "decide",
+        "RecoveryAction.PUBLISH",
+        "RecoveryAction.GO_ON",
     ),
-    Mutant(
-        "a period leaves before its release time",
+    Mutation(
+        "a period is published before its release time",
         SYNTHESIZER,
-        "        while (left := (planned - clock.now()).total_seconds()) > 0:\n",
-        "        while (left := 0.0) > 0:\n",
+        "Synthesizer._wait_for_release_time",
+        "(left := (planned - clock.now()).total_seconds()) > 0",
+        "(left := 0.0) > 0",
     ),
-    Mutant(
+    Mutation(
         "a period that was drawn before a restart does not wait for its release time",
         SYNTHESIZER,
-        "        late = clock.now() >= planned\n",
-        "        late = clock.now() >= planned\n"
-        "        if not self.started.is_set():\n"
-        "            return (planned - EPOCH) // timedelta(milliseconds=1)\n",
+        "Synthesizer._wait_for_release_time",
+        "late = clock.now() >= planned",
+        """
+        late = clock.now() >= planned
+        if not self.started.is_set():
+            return (planned - EPOCH) // timedelta(milliseconds=1)
+        """,
     ),
-    Mutant(
+    Mutation(
         "public records are stamped with the time of their publication",
         SYNTHESIZER,
-        "        return max((planned - EPOCH) // timedelta(milliseconds=1), NO_TIME)\n",
-        "        return (clock.now() - EPOCH) // timedelta(milliseconds=1)\n",
+        "Synthesizer._wait_for_release_time",
+        "max((planned - EPOCH) // timedelta(milliseconds=1), NO_TIME)",
+        "(clock.now() - EPOCH) // timedelta(milliseconds=1)",
     ),
-    Mutant(
-        "a period is settled before it is committed",
+    Mutation(
+        "a period is marked as published before it is committed",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
-        "        await transactor.commit()\n"
-        "        await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)",
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
-        "        await self._ports.offload(settle, self._ports.disk, self._fingerprint, drafted)\n"
-        "        await transactor.commit()",
+        "Synthesizer._publish",
+        """
+        await transactor.commit()
+        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        """,
+        """
+        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        await transactor.commit()
+        """,
     ),
-    Mutant(
-        "nobody looks again after fencing",
+    Mutation(
+        "the ledger is not read again after fencing",
         SYNTHESIZER,
-        "        transactor = await self._ports.log.transactional_producer(self._topics.transactional_id)\n"
-        "        try:\n"
-        "            await transactor.fence()\n"
-        "            await self._wait_until_quiet()\n"
-        "            stored, seen, move = await self._look_and_decide()\n",
-        "        stored, seen, move = await self._look_and_decide()\n"
-        "        transactor = await self._ports.log.transactional_producer(self._topics.transactional_id)\n"
-        "        try:\n"
-        "            await transactor.fence()\n"
-        "            await self._wait_until_quiet()\n",
+        "Synthesizer._session",
+        """
+        await transactor.fence()
+        await self._wait_until_quiet()
+        stored, seen, move = await self._look_and_decide()
+        """,
+        """
+        stored, seen, move = await self._look_and_decide()
+        await transactor.fence()
+        await self._wait_until_quiet()
+        """,
     ),
-    Mutant(
+    Mutation(
         "periods are closed before the synthesizer has started",
-        "service/roles.py",
-        "    await synthesizer.started.wait()\n",
+        "streamproc.service.workers",
+        "_close_in_time",
+        "await synthesizer.started.wait()",
         "",
     ),
-    Mutant(
-        "a synthesizer counts as started before it has looked",
+    Mutation(
+        "a synthesizer counts as started before it has read the ledger",
         SYNTHESIZER,
-        "        await self._look_before_fencing()\n        transactor",
-        "        self.started.set()\n        await self._look_before_fencing()\n        transactor",
+        "Synthesizer._session",
+        "await self._look_before_fencing()",
+        """
+        self.started.set()
+        await self._look_before_fencing()
+        """,
     ),
-    Mutant(
+    Mutation(
         "a send that failed is not noticed",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
-        "        await transactor.commit()\n",
-        "            try:\n"
-        "                await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
-        "            except (LogUnavailable, OutcomeUnknown):\n"
-        "                transactor._moves._failure = None\n"
-        "        await transactor.commit()\n",
+        "Synthesizer._publish",
+        "await transactor.send(record.topic, 0, record.value, timestamp=timestamp)",
+        """
+        try:
+            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)
+        except (LogUnavailable, OutcomeUnknown):
+            transactor._moves._failure = None
+        """,
     ),
-    Mutant(
-        "a commit whose outcome is unknown counts as one",
+    Mutation(
+        "a commit whose outcome is unknown counts as successful",
         SYNTHESIZER,
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
-        "        await transactor.commit()\n",
-        "            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)\n"
-        "        try:\n            await transactor.commit()\n"
-        "        except (LogUnavailable, OutcomeUnknown):\n            pass\n",
+        "Synthesizer._publish",
+        """
+        await transactor.commit()
+        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        """,
+        """
+        try:
+            await transactor.commit()
+        except (LogUnavailable, OutcomeUnknown):
+            pass
+        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        """,
     ),
-    Mutant(
+    Mutation(
         "the watermark is that of the tallies read last",
         SYNTHESIZER,
-        "self._watermark = max(self._watermark, inbox.watermark)",
-        "self._watermark = inbox.watermark",
+        "Synthesizer._next_tally",
+        "max(self._watermark, inbox.watermark)",
+        "inbox.watermark",
     ),
-    Mutant(
+    Mutation(
         "restore does not ask about an announced draw",
-        "service/restoring.py",
-        "    if ledger.intents and not accept_cost:",
-        "    if False:",
+        "streamproc.service.restore",
+        "_ledger",
+        "ledger.intents and not accept_cost",
+        "False",
     ),
-    Mutant(
+    Mutation(
         "restore does not pay for a lost draw",
-        "actor/restore.py",
-        "    paid_again += [Period(ledger.period + 1)] * len(ledger.intents)\n",
+        "streamproc.synthesizer.checkpoint",
+        "restore_checkpoint",
+        "paid_again += [Period(ledger.period + 1)] * len(ledger.intents)",
         "",
     ),
-    Mutant(
+    Mutation(
         "a repeated tally is added to itself",
-        "wire/tally_assembler.py",
-        "        if (chunk.release, chunk.first) in gathered.digests:\n            return None\n",
-        "        if (chunk.release, chunk.first) in gathered.digests:\n"
-        "            gathered.counts[chunk.release, chunk.first] = "
-        "chunk.counts + gathered.counts.get((chunk.release, chunk.first), 0)\n            return None\n",
+        "streamproc.protocol.tallies",
+        "TallyAssembler.add",
+        """
+        if (chunk.release, chunk.first) in gathered.digests:
+            return None
+        """,
+        """
+        if (chunk.release, chunk.first) in gathered.digests:
+            counted = gathered.counts.get((chunk.release, chunk.first), 0)
+            gathered.counts[chunk.release, chunk.first] = chunk.counts + counted
+            return None
+        """,
     ),
-    Mutant(
+    Mutation(
         "a period is released before every partition has tallied it",
-        "actor/tallies.py",
-        "        if len(tallies) < self._study.broker.partitions:",
-        "        if not tallies:",
+        "streamproc.synthesizer.tally_reader",
+        "TallyReader.complete",
+        "len(tallies) < self._study.broker.partitions",
+        "not tallies",
     ),
-    Mutant(
+    Mutation(
         "the position is saved ahead of the state",
         GATHERER,
-        "size = await self._ports.offload(save, gathering, reader.position)",
-        "size = await self._ports.offload(save, gathering, "
-        "await self._ports.log.high_watermark(self._topics.reports, self._partition))",
+        "Gatherer._gather",
+        "self._ports.offload(save, gathering, reader.position)",
+        "self._ports.offload(save, gathering, await self._ports.log.high_watermark(self._topics.reports, self._partition))",
     ),
-    Mutant(
+    Mutation(
         "a checkpoint is saved before its tallies are sent",
         GATHERER,
-        "                await self._send(tallies)\n"
-        "                await writer.catch_up()\n"
-        "                size = await self._ports.offload(save, gathering, reader.position)\n",
-        "                size = await self._ports.offload(save, gathering, reader.position)\n"
-        "                await self._send(tallies)\n",
+        "Gatherer._gather",
+        """
+        await self._send(tallies)
+        await writer.catch_up()
+        size = await self._ports.offload(save, gathering, reader.position)
+        """,
+        """
+        size = await self._ports.offload(save, gathering, reader.position)
+        await self._send(tallies)
+        """,
     ),
-    Mutant(
+    Mutation(
         "a checkpoint leaves open reports out",
-        GATHERING,
-        "        return state | self._open.arrays() |",
-        "        return state |",
+        GATHERER_LOGIC,
+        "GathererLogic.arrays",
+        "state | self._open.arrays()",
+        "state",
     ),
-    Mutant(
-        "a period is settled before its cut is reached",
-        GATHERING,
-        "while (cut := self.next_cut()) is not None and cut <= position:",
-        "while (cut := self.next_cut()) is not None:",
+    Mutation(
+        "a period is tallied before its cut is reached",
+        GATHERER_LOGIC,
+        "GathererLogic.close_periods",
+        "cut <= position",
+        "True",
     ),
-    Mutant(
+    Mutation(
         "a cut is compared with the last record, not with the position",
         GATHERER,
-        "        records = await reader.read(max_records=AT_ONCE, timeout=0.2)\n",
-        "        records = await reader.read(max_records=AT_ONCE, timeout=0.2)\n"
-        "        reader._position = records[-1].offset + 1 if records else getattr(self, '_at', reader.position)\n"
-        "        self._at = reader.position\n",
+        "Gatherer._read_on",
+        "records = await reader.read(max_records=READ_BATCH, timeout=0.2)",
+        """
+        records = await reader.read(max_records=READ_BATCH, timeout=0.2)
+        reader._position = records[-1].offset + 1 if records else getattr(self, '_at', reader.position)
+        self._at = reader.position
+        """,
     ),
-    Mutant(
+    Mutation(
         "reports beyond the cut count",
-        GATHERING,
-        "        settled = self._open.settle(period, cut, len(self._people))",
-        "        settled = self._open.settle(period, 2**60, len(self._people))",
+        GATHERER_LOGIC,
+        "GathererLogic._close_next",
+        "self._open.close(period, cut, len(self._people))",
+        "self._open.close(period, 2**60, len(self._people))",
     ),
-    Mutant(
+    Mutation(
         "the last report counts instead of the first",
-        "gather/open_periods.py",
-        'FirstReports(**arrays) if self._rule == "first"',
-        'FirstReports(**arrays) if self._rule == "last"',
+        "streamproc.gatherer.open_periods",
+        "OpenPeriods._new",
+        'self._rule == "first"',
+        'self._rule == "last"',
     ),
-    Mutant(
+    Mutation(
         "home partitions are not checked",
-        GATHERING,
-        "        elif not self._place.is_home(individual):",
-        "        elif False:",
+        GATHERER_LOGIC,
+        "GathererLogic._row_of",
+        "not self._context.is_home(individual)",
+        "False",
     ),
-    Mutant(
+    Mutation(
         "a missing report is filled with the initial symbol",
-        GATHERING,
-        "        instead = self._last if fill is None else np.uint8(self._symbol[fill])",
-        "        instead = np.uint8(self._symbol[fill or self._study.population.initial])",
+        GATHERER_LOGIC,
+        "GathererLogic._close_next",
+        "self._last if fill is None else np.uint8(self._symbol[fill])",
+        "np.uint8(self._symbol[fill or self._study.population.initial])",
     ),
-    Mutant(
+    Mutation(
         "reports are read before they are committed",
         GATHERER,
+        "Gatherer.run",
         "self._ports.log.reader(self._topics.reports, self._partition, position)",
         "self._ports.log.reader(self._topics.reports, self._partition, position, committed=False)",
     ),
-    Mutant(
+    Mutation(
         "a period ends where the last open transaction began",
-        "ports/control.py",
-        "await log.high_watermark(topics.reports, partition) for partition",
-        "await log.last_stable_offset(topics.reports, partition) for partition",
+        "streamproc.log.control_topic",
+        "append_cut",
+        "log.high_watermark(topics.reports, partition)",
+        "log.last_stable_offset(topics.reports, partition)",
     ),
-    Mutant(
+    Mutation(
         "the last cut of a period counts",
-        "wire/cuts.py",
-        "        if counts:\n            self._cuts.append(cut)\n",
-        "        if counts:\n            self._cuts.append(cut)\n"
-        "        elif cut.period == self.period:\n            self._cuts[-1] = cut\n",
+        "streamproc.protocol.control",
+        "CutSequence.offer",
+        """
+        if counts:
+            self._cuts.append(cut)
+        """,
+        """
+        if counts:
+            self._cuts.append(cut)
+        elif cut.period == self.period:
+            self._cuts[-1] = cut
+        """,
     ),
-    Mutant(
+    Mutation(
         "an unknown symbol is not rejected",
-        GATHERING,
-        "            self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)\n",
+        GATHERER_LOGIC,
+        "GathererLogic._buffer_period",
+        "self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)",
         "",
     ),
-    Mutant(
-        "without a roster any report admits an id",
-        GATHERING,
-        "        elif period != 1 or self._cohort is not None",
-        "        elif self._cohort is not None",
+    Mutation(
+        "without a roster a report for any period admits an id",
+        GATHERER_LOGIC,
+        "GathererLogic._row_of",
+        "period != 1",
+        "False",
     ),
-    Mutant(
+    Mutation(
         "how far ahead a report is depends on the cuts known so far",
-        GATHERING,
-        "        final = reports.offsets < self._last_cut\n",
-        "        final = early\n",
+        GATHERER_LOGIC,
+        "GathererLogic._in_time",
+        "reports.offsets < self._last_cut",
+        "early",
     ),
-    Mutant(
-        "rejects that are there already are written again",
-        "gather/reject_writer.py",
-        "        known = np.append(self._there, -1)[at] == offsets\n",
-        "        known = np.zeros(len(offsets), dtype=np.bool_)\n",
+    Mutation(
+        "rejects that are on the topic already are written again",
+        "streamproc.gatherer.reject_writer",
+        "RejectWriter._new",
+        "np.append(self._there, -1)[at] == offsets",
+        "np.zeros(len(offsets), dtype=np.bool_)",
     ),
-    Mutant(
-        "a log line tells how many were counted",
-        "service/health.py",
+    Mutation(
+        "a log line contains how many people were counted",
+        "streamproc.service.monitor",
+        "ProcessMonitor.tallied",
         'event("tallied", partition=partition, period=period)',
         'event("tallied", partition=partition, period=period, people=people)',
     ),
-    Mutant(
-        "a lost state folder is taken for one that never was",
-        STARTUP,
-        '        raise Refused(f"{released}, but the state folder holds nothing; {HOW_TO_RESTORE}")',
-        "        return Move.GO_ON",
+    Mutation(
+        "a lost state folder is treated as one that never existed",
+        RECOVERY,
+        "decide",
+        "ledger.period == 0 and not ledger.intents",
+        "True",
     ),
 )

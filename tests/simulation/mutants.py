@@ -1,66 +1,48 @@
-"""`python -m tests.simulation.mutants [NAME...]`: break the stream, and see after how many seeds it is noticed."""
+"""`python -m tests.simulation.mutants [NAME...]`: break the stream, and count the seeds until the simulation notices."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.simulation.mutant_table import MUTANTS, Mutant
-
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.mutation.syntax_patch import Mutation, applied, project_copy
+from tests.simulation.mutant_table import MUTANTS
 
 SEEDS = 3000
-"""After so many without a violation a mutant counts as not noticed."""
+"""A mutant counts as not noticed after this many seeds without a violation."""
 
 
 @dataclass(frozen=True)
-class Hunted:
-    """What became of a mutant; `seeds` is None if nobody noticed it."""
+class SearchResult:
+    """How many seeds the simulation needed to notice a mutant."""
 
     seeds: int | None
-    noticed: str
-    """The first promise that it broke."""
+    """None if no seed violated an invariant."""
+    violation: str
+    """The first violation."""
 
 
-@contextmanager
-def mutated(mutant: Mutant | None) -> Iterator[Path]:
-    """A copy of the project that is broken in this way; None: a sound one."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "project"
-        for part in ("streamproc", "tests"):
-            shutil.copytree(PROJECT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-        shutil.copy(PROJECT / "pyproject.toml", copy)
-        if mutant is not None:
-            file = copy / "streamproc" / mutant.file
-            sound = file.read_text()
-            assert sound.count(mutant.right) == 1, f"{mutant.name}: its text does not stand exactly once in {mutant.file}"
-            file.write_text(sound.replace(mutant.right, mutant.wrong))
-        yield copy
-
-
-def hunt(mutant: Mutant | None, seeds: int = SEEDS) -> Hunted:
-    """Simulate one seed after the other until a promise is broken."""
-    with mutated(mutant) as copy:
-        command = [sys.executable, "-m", "tests.simulation.hunt", str(seeds)]
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
+def search(mutant: Mutation | None, seeds: int = SEEDS) -> SearchResult:
+    """Simulate one seed after the other until an invariant is violated; without a mutant, on the sound program."""
+    with project_copy() as copy, nullcontext() if mutant is None else applied(mutant, copy):
+        command = [sys.executable, "-m", "tests.simulation.seed_search", str(seeds)]
+        environment = os.environ | {"PYTHONPATH": str(copy)}
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode not in (0, 1) or not done.stdout:
         raise RuntimeError(done.stderr)
-    number, _, noticed = done.stdout.strip().partition(" ")
-    return Hunted(int(number) if done.returncode else None, noticed)
+    number, _, violation = done.stdout.strip().partition(" ")
+    return SearchResult(int(number) if done.returncode else None, violation)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: how many were not noticed."""
-    parser = argparse.ArgumentParser(prog="mutants", description="Break the stream, and see that the simulation notices.")
+    """Return the exit code: how many mutants were not noticed."""
+    parser = argparse.ArgumentParser(prog="mutants", description="Break the stream, and check that the simulation notices.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only mutants whose name contains one of these")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds to try at most (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at a time")
@@ -68,11 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants = [each for each in MUTANTS if not chosen.names or any(name in each.name for name in chosen.names)]
     unnoticed = 0
     with ThreadPoolExecutor(chosen.processes) as pool:
-        hunted = pool.map(lambda mutant: hunt(mutant, chosen.seeds), mutants)
-        for mutant, found in zip(mutants, hunted, strict=True):
+        results = pool.map(lambda mutant: search(mutant, chosen.seeds), mutants)
+        for mutant, found in zip(mutants, results, strict=True):
             unnoticed += found.seeds is None
             after = "NOT NOTICED" if found.seeds is None else f"{found.seeds:5} seeds"
-            print(f"{after:12} {mutant.name}: {found.noticed}", flush=True)
+            print(f"{after:12} {mutant.name}: {found.violation}", flush=True)
     print(f"{len(mutants)} mutants, {len(mutants) - unnoticed} noticed, {unnoticed} not noticed")
     return unnoticed
 

@@ -1,4 +1,4 @@
-"""Cheap entropy for simulations: whole numbers at random, or silence; no two draws alike."""
+"""A fast noise source for simulations: rounded floats or no noise, and never the same draw twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamproc.privacy.types import IntArray, Period
 
 
 class SimulatedEntropy:
-    """Another draw each time it is asked, so that a second draw of one period cannot go unnoticed."""
+    """Returns a different draw at each call, so that a second draw of one period is noticed."""
 
     insecure = True
 

@@ -1,4 +1,4 @@
-"""A process of the simulation: what it reaches the log and its disk through, and how it dies, stops and wakes up again."""
+"""Simulated machines and processes: their access to the log and the disk, with the faults of the fault plan."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from streamproc.errors import LogUnavailable, OutcomeUnknown, StreamprocError
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
-from streamproc.testing.simulated.file_faults import FileFaults, Killed, Step
-from streamproc.testing.simulated.file_system import SimulatedFileSystem, SimulatedMachine
-from streamproc.testing.simulated.storage import StoredFolder
-from tests.simulation.journal import Journal
-from tests.simulation.weather import CHANGES, Weather
-from tests.world.virtual_time import ManualClock
+from streamproc.testing import Faults, Killed, ManualClock, SimulatedBroker, SimulatedLog
+from tests.simulated_filesystem.faults import FileFaults, Step
+from tests.simulated_filesystem.filesystem import SimulatedFileSystem, SimulatedMachine
+from tests.simulated_filesystem.storage import StoredFolder
+from tests.simulation.fault_plan import CHANGES, FaultPlan
+from tests.simulation.history import History
 
 EMPTY = StoredFolder(0, 0o755)
 """A new disk."""
 
+OFFSET_CALLS = ("start_offset", "high_watermark", "last_stable_offset")
+"""Calls of the log that return an offset. Closing a period begins with such a call on the reports topic."""
+
 
 @dataclass
 class Network:
-    """The way to the broker."""
+    """The connection of all processes to the broker."""
 
     broker: SimulatedBroker
     away_until: float = 0.0
-    """Virtual seconds until nobody reaches it."""
+    """The virtual time at which an outage of the broker ends."""
 
 
 class Machine:
-    """A disk and a clock; processes that run on it come and go."""
+    """A machine with a disk, a clock and processes."""
 
     def __init__(self, name: str, storage: SimulatedMachine) -> None:
         self.name = name
@@ -40,15 +42,15 @@ class Machine:
         self.clock = ManualClock()
         self.processes: list[Process] = []
         self.backup = EMPTY
-        """What its disk held before the synthesizer last drew anything."""
+        """The content of its disk before the last draw of the synthesizer."""
         self.spoilt = False
-        """Whether its disk was lost, swapped or damaged, lied about a sync, or is not the only one of its study.
+        """Whether its disk was lost, replaced or damaged, ignored a sync, or is not the only one of its study.
 
-        One that is not keeps what a role needs, whoever dies when: no state file has to be rebuilt or deleted.
+        On any other machine no state file ever has to be rebuilt or deleted, whichever process crashes at which point.
         """
 
     def power_cut(self) -> None:
-        """Every process ends, and what was not synced may be lost."""
+        """End every process, and lose some of what was not synced."""
         for process in tuple(self.processes):
             process.kill()
         self.storage.power_cut()
@@ -56,14 +58,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class End:
-    """How a process ended: `refusal` is its last line if it ended by itself and not well."""
+    """How a process ended: `refusal` is its error message if it exited with one."""
 
     killed: bool = False
     unreachable: bool = False
-    """Whether it gave up because the broker was away."""
+    """Whether it exited because the broker was unavailable."""
     refusal: str | None = None
     failure: BaseException | None = None
-    """What nobody expects: a mistake."""
+    """An exception that indicates a bug."""
 
     @property
     def done(self) -> bool:
@@ -76,30 +78,30 @@ class End:
 
 
 class Process:
-    """One life of a program on a machine."""
+    """One process of a program on a machine."""
 
-    def __init__(self, name: str, machine: Machine, network: Network, weather: Weather, journal: Journal) -> None:
+    def __init__(self, name: str, machine: Machine, network: Network, fault_plan: FaultPlan, history: History) -> None:
         self.name = name
         self.machine = machine
         self.network = network
-        self.weather = weather
-        self.journal = journal
+        self.fault_plan = fault_plan
+        self.history = history
         self.alive = True
         self.paused_until = 0.0
         self.changed: list[str] = []
-        """The calls with an effect on the log that it made."""
+        """The calls it made that change the log."""
         self.started = False
-        """Whether it was seen to be past its start: a role reads tallies or reports only then, and commits only then."""
+        """Whether its start was not refused: it has read tallies or reports, or has committed."""
         self.on_closing: Callable[[], None] = lambda: None
-        """Called before it asks where the reports end, as whoever closes a period must."""
+        """Called before it asks for an offset of the reports topic, with which closing a period begins."""
         self.log = SimulatedLog(network.broker, _CallFaults(self), name=name)
         self.files: SimulatedFileSystem = machine.storage.process(name, _StepFaults(self))
         self._task: asyncio.Task[None] | None = None
         machine.processes.append(self)
 
     async def run(self, program: Coroutine[Any, Any, None]) -> End:
-        """Until it ends, however it does."""
-        self.journal.note(self.name, "starts")
+        """Run a program to its end, and return how it ended."""
+        self.history.note(self.name, "starts")
         self._task = asyncio.create_task(program)
         try:
             await asyncio.wait([self._task])
@@ -112,21 +114,21 @@ class Process:
         end = _end_of(self._task)
         if was_killed:
             end = End(killed=True)
-        self.journal.note(self.name, f"ends: {end}")
+        self.history.note(self.name, f"ends: {end}")
         if end.refusal is not None:
-            self.journal.said.append(end.refusal)
+            self.history.said.append(end.refusal)
         return end
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """End the process as `kill -9` does."""
         if self.alive:
             self._end()
-            self.journal.note(self.name, "is killed")
+            self.history.note(self.name, "is killed")
             if self._task is not None and self._task is not asyncio.current_task():
                 self._task.cancel()
 
     def pause(self, seconds: float) -> None:
-        """Nothing of it happens meanwhile; then it goes on with what it was about to do."""
+        """Stop the process for some seconds; then it continues with its next call."""
         self.paused_until = max(self.paused_until, asyncio.get_running_loop().time() + seconds)
 
     def _end(self) -> None:
@@ -173,13 +175,13 @@ class _CallFaults(Faults):
     async def before(self, connection: str, call: str, topic: str | None) -> None:
         process = self._process
         process.check_alive()
-        if call.endswith("_offset") and topic is not None and topic.endswith(".reports"):
+        if call in OFFSET_CALLS and topic is not None and topic.endswith(".reports"):
             process.on_closing()
         if process.paused_until:
             await self._awake()
-        fault = process.weather.at_call(process.name, "before", call, topic)
+        fault = process.fault_plan.at_call(process.name, "before", call, topic)
         if fault is not None:
-            await self._strike(fault, "before", call, topic)
+            await self._inject(fault, "before", call, topic)
         if process.network.away_until and process.network.away_until > asyncio.get_running_loop().time():
             raise LogUnavailable(f"{call}: no connection")
         if call == "read" and topic is not None and topic.endswith(".tallies"):
@@ -187,17 +189,17 @@ class _CallFaults(Faults):
         if call in CHANGES:
             process.started |= call == "commit"
             process.changed.append(call)
-            process.journal.note(process.name, f"{call} {topic or ''}".rstrip())
+            process.history.note(process.name, f"{call} {topic or ''}".rstrip())
 
     def inside(self, connection: str, call: str, topic: str | None, done: int) -> None:
         process = self._process
-        match process.weather.at_call(process.name, "inside", call, topic):
+        match process.fault_plan.at_call(process.name, "inside", call, topic):
             case "crash":
-                process.journal.fault("crash inside an append", process.name, f"to {topic} after {done}")
+                process.history.fault("crash inside an append", process.name, f"to {topic} after {done}")
                 process.kill()
                 raise Killed(process.name)
             case "unknown":
-                process.journal.fault("append cut short", process.name, f"to {topic} after {done}")
+                process.history.fault("append cut short", process.name, f"to {topic} after {done}")
                 raise OutcomeUnknown(f"{call}: the connection broke")
 
     def lands_later(self, connection: str, call: str, topic: str | None) -> float | None:
@@ -207,25 +209,25 @@ class _CallFaults(Faults):
     async def after(self, connection: str, call: str, topic: str | None) -> None:
         process = self._process
         process.started |= call == "reader" and topic is not None and topic.endswith((".tallies", ".reports"))
-        fault = process.weather.at_call(process.name, "after", call, topic)
+        fault = process.fault_plan.at_call(process.name, "after", call, topic)
         if fault is not None:
-            await self._strike(fault, "after", call, topic)
+            await self._inject(fault, "after", call, topic)
         process.check_alive()
         if process.paused_until:
             await self._awake()
 
-    async def _strike(self, fault: str, when: str, call: str, topic: str | None) -> None:
-        process, journal, weather = self._process, self._process.journal, self._process.weather
+    async def _inject(self, fault: str, when: str, call: str, topic: str | None) -> None:
+        process, history, fault_plan = self._process, self._process.history, self._process.fault_plan
         where = f"{when} {call} {topic or ''}".rstrip()
         match fault:
             case "crash":
                 within = call == "commit" or call == "send"
-                journal.fault("crash inside a transaction" if within else f"crash {when} a call", process.name, where)
+                history.fault("crash inside a transaction" if within else f"crash {when} a call", process.name, where)
                 process.kill()
                 raise Killed(process.name)
             case "disaster" | "backup":
                 back = fault == "backup"
-                journal.fault(
+                history.fault(
                     "disk rolled back with the process" if back else "disk lost with the process", process.name, where
                 )
                 process.kill()
@@ -233,20 +235,20 @@ class _CallFaults(Faults):
                 process.machine.spoilt = True
                 raise Killed(process.name)
             case "unavailable":
-                journal.fault("call fails", process.name, where)
+                history.fault("call fails", process.name, where)
                 raise LogUnavailable(f"{call}: no connection")
             case "unknown":
-                journal.fault("lost acknowledgement", process.name, where)
+                history.fault("lost acknowledgement", process.name, where)
                 raise OutcomeUnknown(f"{call}: no answer")
             case "later":
-                journal.fault("effect lands later", process.name, where)
-                self._late = weather.seconds(0.01, 2.0)
+                history.fault("effect lands later", process.name, where)
+                self._late = fault_plan.seconds(0.01, 2.0)
             case "slow":
-                journal.fault("late acknowledgement" if when == "after" else "slow call", process.name, where)
-                await asyncio.sleep(weather.seconds(0.01, 1.0))
+                history.fault("late acknowledgement" if when == "after" else "slow call", process.name, where)
+                await asyncio.sleep(fault_plan.seconds(0.01, 1.0))
             case "pause":
-                journal.fault("zombie", process.name, where)
-                process.pause(weather.seconds(0.5, 6.0))
+                history.fault("zombie", process.name, where)
+                process.pause(fault_plan.seconds(0.5, 6.0))
                 await self._awake()
 
     async def _awake(self) -> None:
@@ -261,29 +263,29 @@ class _StepFaults(FileFaults):
         self._process = process
 
     def before(self, files: SimulatedFileSystem, step: Step, path: Path) -> None:
-        self._strike("before", step, path)
+        self._inject("before", step, path)
 
     def inside(self, files: SimulatedFileSystem, step: Step, path: Path) -> None:
-        self._strike("inside", step, path)
+        self._inject("inside", step, path)
 
     def after(self, files: SimulatedFileSystem, step: Step, path: Path) -> None:
-        self._strike("after", step, path)
+        self._inject("after", step, path)
 
-    def _strike(self, when: Any, step: Step, path: Path) -> None:
+    def _inject(self, when: Any, step: Step, path: Path) -> None:
         process, storage = self._process, self._process.machine.storage
         where = f"{when} {step} {path.name}"
-        match process.weather.at_step(process.name, when, step, path.name):
+        match process.fault_plan.at_step(process.name, when, step, path.name):
             case "crash":
-                process.journal.fault("torn write" if when == "inside" else "crash inside a write", process.name, where)
+                process.history.fault("torn write" if when == "inside" else "crash inside a write", process.name, where)
                 process.kill()
                 raise Killed(process.name)
             case "power cut":
-                process.journal.fault("power cut", process.name, where)
+                process.history.fault("power cut", process.name, where)
                 process.machine.power_cut()
                 raise Killed(process.name)
             case "disk full":
-                process.journal.fault("disk full", process.name, where)
+                process.history.fault("disk full", process.name, where)
                 storage.capacity = storage.storage.used + 16
             case "read error":
-                process.journal.fault("read error", process.name, where)
+                process.history.fault("read error", process.name, where)
                 raise OSError(errno.EIO, "Input/output error")

@@ -1,4 +1,4 @@
-"""What is in the topics, decoded here without the wire's own code, so that the two can be held against each other."""
+"""The content of the topics, decoded independently of `streamproc.protocol`, so that the checker also tests that package."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgpack
 
 from streamproc.protocol.topics import Topics
 from streamproc.study import Study
-from streamproc.testing.simulated import SimulatedBroker
-from streamproc.testing.simulated.partition import Status, Stored
+from streamproc.testing import SimulatedBroker
+from streamproc.testing.simulated_broker import StoredRecord, TransactionStatus
 
 
 @dataclass(frozen=True)
 class Line:
-    """A record as anybody may find it."""
+    """A decoded record."""
 
     offset: int
     value: bytes | None
@@ -24,7 +24,7 @@ class Line:
 
 
 class Records:
-    """Read straight from the broker, past every port."""
+    """Reads the topics directly from the simulated broker."""
 
     def __init__(self, broker: SimulatedBroker, study: Study) -> None:
         self._broker = broker
@@ -44,7 +44,7 @@ class Records:
         return list(self._lines(self._topics.tallies, committed=True))
 
     def reports(self, partition: int) -> list[tuple[int, bytes | None]]:
-        """What a gatherer may read of one partition."""
+        """The committed reports of one partition: offset and value."""
         return [(offset, value) for offset, value in self._values(self._topics.reports, partition, committed=True)]
 
     def rejects(self) -> list[Line]:
@@ -70,13 +70,13 @@ class Records:
         return max(periods, default=0)
 
     def public(self) -> Iterator[tuple[str, bytes]]:
-        """Every byte that everybody may read, also of what was never committed."""
+        """The values of all public topics, aborted transactions included."""
         for topic in [self._topics.ledger, *(self._topics.synthetic(r.name) for r in self._study.releases)]:
             for _, value in self._values(topic, 0, committed=False):
                 yield topic, value or b""
 
-    def public_stored(self) -> Iterator[tuple[str, Stored]]:
-        """The same, with the timestamps of the records, and when the broker received them."""
+    def public_stored(self) -> Iterator[tuple[str, StoredRecord]]:
+        """All records of the public topics, with their timestamps and arrival times."""
         for topic in [self._topics.ledger, *(self._topics.synthetic(r.name) for r in self._study.releases)]:
             yield from ((topic, each) for each in self._broker.topics[topic].partitions[0].stored if not each.marker)
 
@@ -86,6 +86,6 @@ class Records:
 
     def _values(self, topic: str, partition: int, *, committed: bool) -> Iterator[tuple[int, bytes | None]]:
         for stored in self._broker.topics[topic].partitions[partition].stored:
-            whole = stored.transaction is None or stored.transaction.status is Status.COMMITTED
+            whole = stored.transaction is None or stored.transaction.status is TransactionStatus.COMMITTED
             if not stored.marker and (whole or not committed):
                 yield stored.offset, stored.value

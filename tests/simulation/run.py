@@ -1,4 +1,4 @@
-"""One run of the whole system. `run_seed(seed)` is the way in; `run(scene, weather, ...)` takes anybody's faults."""
+"""One run of the whole system: `run_seed(seed)`, or `run(workload, fault_plan, ...)` with faults of the caller's choice."""
 
 from __future__ import annotations
 
@@ -13,107 +13,119 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.cast import keep_client, keep_gatherer, keep_steward, keep_subscriber
-from tests.simulation.invariants import check_everything
-from tests.simulation.journal import Journal, Violation
+from streamproc.testing import in_virtual_time
+from tests.simulation.checker import check_invariants
+from tests.simulation.cluster import Cluster
+from tests.simulation.fault_plan import FaultPlan, RandomFaultPlan, draw_fault_rates
+from tests.simulation.history import History, ObservedColumns, Violation
+from tests.simulation.nemesis import Nemesis, ScheduledFault, draw_schedule
 from tests.simulation.operator import Operator
-from tests.simulation.scene import Scene, scene_of
-from tests.simulation.sights import Sights
-from tests.simulation.strokes import Fate, Stroke, strokes_of
-from tests.simulation.weather import RandomWeather, Weather, climate_of
-from tests.simulation.world import World
-from tests.world.virtual_time import in_virtual_time
+from tests.simulation.participants import run_client, run_gatherer, run_steward, run_subscriber
+from tests.simulation.workload import Workload, draw_workload
 
-PATIENCE = 400.0
+LIVENESS_TIMEOUT_S = 400.0
 """Virtual seconds after the last fault within which every closed period must be released."""
 
 SUBSCRIBERS = 2
-"""One from the beginning, each other later."""
+"""Number of subscribers. The first starts with the run, the others later."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     faults: Counter[str]
-    """How often each kind of fault struck."""
+    """Number of injected faults of each kind."""
     violations: Sequence[Violation]
     trace: Sequence[str]
-    """A line for every call and fault, if it was asked for."""
+    """A line for every call and fault, if tracing is on."""
 
 
 def run_seed(seed: int, *, trace: bool = False) -> Outcome:
-    """The run that this seed decides, with every fault it decides; two runs of one seed are the same."""
+    """Run the workload and the faults that a seed determines; two runs of one seed are the same."""
     random = Random(seed)
-    scene = scene_of(random)
-    weather = RandomWeather(Random(random.getrandbits(64)), climate_of(random))
-    strokes = strokes_of(random, scene.length)
-    return run(scene, weather, strokes, random=random, trace=trace)
+    workload = draw_workload(random)
+    fault_plan = RandomFaultPlan(Random(random.getrandbits(64)), draw_fault_rates(random))
+    schedule = draw_schedule(random, workload.length)
+    return run(workload, fault_plan, schedule, random=random, trace=trace)
 
 
 def run(
-    scene: Scene, weather: Weather, strokes: Sequence[Stroke] = (), *, random: Random | None = None, trace: bool = False
+    workload: Workload,
+    fault_plan: FaultPlan,
+    schedule: Sequence[ScheduledFault] = (),
+    *,
+    random: Random | None = None,
+    trace: bool = False,
 ) -> Outcome:
-    """A run of this scene under this weather. `random` decides what the operator and the file systems leave open."""
-    journal = Journal(trace)
+    """Run a workload with the faults of a plan and a schedule. `random` decides everything else."""
+    history = History(trace)
     chances = random or Random(0)
-    with listening(journal), redirect_stderr(_Pen(journal)), seeded_random(chances.getrandbits(32)):
+    with recorded_logs(history), redirect_stderr(_StderrRecorder(history)), seeded_random(chances.getrandbits(32)):
         try:
-            in_virtual_time(_play(scene, weather, strokes, chances, journal), at_most=3600.0)
+            in_virtual_time(_run_cluster(workload, fault_plan, schedule, chances, history), at_most=3600.0)
         except Exception as error:
-            journal.violations.append(Violation(9, f"the run came to no end: {error!r}"))
+            history.violations.append(Violation(9, f"the run came to no end: {error!r}"))
             failure = traceback.format_exc().splitlines() if trace else []
-            return Outcome(journal.faults, journal.violations, [*journal.trace(), *failure])
-    return Outcome(journal.faults, journal.violations, list(journal.trace()))
+            return Outcome(history.faults, history.violations, [*history.trace(), *failure])
+    return Outcome(history.faults, history.violations, list(history.trace()))
 
 
-async def _play(scene: Scene, weather: Weather, strokes: Sequence[Stroke], random: Random, journal: Journal) -> None:
-    world = World(scene, weather, random, journal)
-    await world.begin()
-    sights = Sights(journal)
-    operator = Operator(world, world.machine("synthesizer"))
-    crews = [world.machine(f"gatherer-{number}") for number in range(len(scene.crews))]
-    fate = Fate(world, operator, crews)
-    stewards = 0 if scene.study.schedule else random.choice((1, 1, 2))
-    saying = [keep_client(world, number, words) for number, words in enumerate(scene.clients)]
-    closing = [keep_steward(world, number) for number in range(stewards)]
-    keeping = [keep_gatherer(world, number, pinned, crews[number]) for number, pinned in enumerate(scene.crews)]
-    begins = [scene.length * number / SUBSCRIBERS for number in range(SUBSCRIBERS)]
-    watching = [keep_subscriber(world, number, sights, begins=at) for number, at in enumerate(begins)]
-    storm = [asyncio.create_task(each) for each in (*saying, *closing, fate.run(strokes))]
-    tasks = [asyncio.create_task(each) for each in (operator.keep(), *keeping, *watching)]
+async def _run_cluster(
+    workload: Workload, fault_plan: FaultPlan, schedule: Sequence[ScheduledFault], random: Random, history: History
+) -> None:
+    cluster = Cluster(workload, fault_plan, random, history)
+    await cluster.begin()
+    observed = ObservedColumns(history)
+    operator = Operator(cluster, cluster.machine("synthesizer"))
+    gatherers = [cluster.machine(f"gatherer-{number}") for number in range(len(workload.gatherers))]
+    nemesis = Nemesis(cluster, operator, gatherers)
+    stewards = 0 if workload.study.schedule else random.choice((1, 1, 2))
+    saying = [run_client(cluster, number, words) for number, words in enumerate(workload.clients)]
+    closing = [run_steward(cluster, number) for number in range(stewards)]
+    gatherer_runs = [
+        run_gatherer(cluster, number, pinned, gatherers[number]) for number, pinned in enumerate(workload.gatherers)
+    ]
+    begins = [workload.length * number / SUBSCRIBERS for number in range(SUBSCRIBERS)]
+    watching = [run_subscriber(cluster, number, observed, begins=at) for number, at in enumerate(begins)]
+    workload_tasks = [asyncio.create_task(each) for each in (*saying, *closing, nemesis.run(schedule))]
+    tasks = [asyncio.create_task(each) for each in (operator.keep(), *gatherer_runs, *watching)]
     try:
-        await asyncio.sleep(scene.length)
-        world.calm_down()
-        for second, task in fate.seconds:
+        await asyncio.sleep(workload.length)
+        cluster.stop_faults()
+        for second, task in nemesis.seconds:
             await _stop([task])
             operator.spare.append(second.machine.storage.image())
-        await _until_released(world, operator, sights, storm)
+        await _until_released(cluster, operator, observed, workload_tasks)
     finally:
-        await _stop([*storm, *tasks, *(task for _, task in fate.seconds)])
-    journal.faults["transaction timed out"] += world.broker.timed_out
-    journal.faults["rebalance"] += world.broker.given_up
-    check_everything(world, sights, nobody=operator.nobody)
+        await _stop([*workload_tasks, *tasks, *(task for _, task in nemesis.seconds)])
+    history.faults["transaction timed out"] += cluster.broker.timed_out
+    history.faults["rebalance"] += cluster.broker.given_up
+    check_invariants(cluster, observed, no_people=operator.no_people)
 
 
-async def _until_released(world: World, operator: Operator, sights: Sights, storm: Sequence[asyncio.Task[None]]) -> None:
-    """Invariant 9: faults have stopped, so everything said arrives, and every closed period is released."""
-    deadline = world.now + PATIENCE
-    while world.now < deadline and not operator.nobody:
-        if all(task.done() for task in storm):
-            closed = len(world.records.cuts())
-            enough = world.scene.closes if world.study.schedule is None else world.study.horizon
-            if closed >= enough and world.records.released() == closed and _all_seen(world, sights, closed):
+async def _until_released(
+    cluster: Cluster, operator: Operator, observed: ObservedColumns, workload_tasks: Sequence[asyncio.Task[None]]
+) -> None:
+    """Check invariant 9: after the last fault all reports arrive, and every closed period is released."""
+    deadline = cluster.now + LIVENESS_TIMEOUT_S
+    while cluster.now < deadline and not operator.no_people:
+        if all(task.done() for task in workload_tasks):
+            closed = len(cluster.records.cuts())
+            enough = cluster.workload.closes if cluster.study.schedule is None else cluster.study.horizon
+            if closed >= enough and cluster.records.released() == closed and _all_seen(cluster, observed, closed):
                 return
         await asyncio.sleep(0.5)
-    if not operator.nobody:
-        closed, released = len(world.records.cuts()), world.records.released()
-        world.journal.violated(9, f"{closed} periods are closed, {released} released, {len(sights.columns)} columns seen")
+    if not operator.no_people:
+        closed, released = len(cluster.records.cuts()), cluster.records.released()
+        cluster.history.violated(
+            9, f"{closed} periods are closed, {released} released, {len(observed.columns)} columns seen"
+        )
 
 
-def _all_seen(world: World, sights: Sights, period: int) -> bool:
-    expected = sum(period for release in world.study.releases if period >= release.first_column)
-    return all(len(sights.given.get(f"subscriber-{number}", ())) == expected for number in range(SUBSCRIBERS))
+def _all_seen(cluster: Cluster, observed: ObservedColumns, period: int) -> bool:
+    expected = sum(period for release in cluster.study.releases if period >= release.first_column)
+    return all(len(observed.given.get(f"subscriber-{number}", ())) == expected for number in range(SUBSCRIBERS))
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -124,34 +136,34 @@ async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
             raise result from None
 
 
-class _Pen(io.StringIO):
-    """What commands print for people."""
+class _StderrRecorder(io.StringIO):
+    """Records what commands print to stderr."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, history: History) -> None:
         super().__init__()
-        self._journal = journal
+        self._history = history
 
     def write(self, text: str) -> int:
         written = super().write(text)
-        self._journal.said.append(text)
+        self._history.said.append(text)
         return written
 
 
-class _Ear(logging.Handler):
-    def __init__(self, journal: Journal) -> None:
+class _LogRecorder(logging.Handler):
+    def __init__(self, history: History) -> None:
         super().__init__()
-        self._journal = journal
+        self._history = history
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._journal.said.append(f"{record.getMessage()} {getattr(record, 'fields', {})}")
+        self._history.said.append(f"{record.getMessage()} {getattr(record, 'fields', {})}")
 
 
 @contextmanager
-def listening(journal: Journal) -> Iterator[None]:
-    """Hear every log line, and let nobody else."""
-    log, ear = logging.getLogger("streamproc"), _Ear(journal)
+def recorded_logs(history: History) -> Iterator[None]:
+    """Record every log line in the history, and pass none to other handlers."""
+    log, recorder = logging.getLogger("streamproc"), _LogRecorder(history)
     before = log.handlers[:], log.level, log.propagate
-    log.handlers[:], log.propagate = [ear], False
+    log.handlers[:], log.propagate = [recorder], False
     log.setLevel(logging.DEBUG)
     try:
         yield
@@ -162,7 +174,7 @@ def listening(journal: Journal) -> Iterator[None]:
 
 @contextmanager
 def seeded_random(seed: int) -> Iterator[None]:
-    """The synthesizer waits for a random while by the module's own generator."""
+    """Seed the generator of the `random` module, which the synthesizer uses for jitter."""
     before = module_random.getstate()
     module_random.seed(seed)
     try:

@@ -19,7 +19,7 @@ from streamproc.service.logging_setup import log, set_up_logs
 from streamproc.study import Study
 from streamproc.synthesizer import scheduler as schedule
 from tests.simulation import __main__ as command
-from tests.simulation.journal import Violation
+from tests.simulation.history import Violation
 from tests.simulation.run import Outcome, run_seed
 
 SEEDS = range(1, 251)

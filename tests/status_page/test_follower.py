@@ -19,10 +19,10 @@ from streamproc.protocol.ledger import Intent, decode_ledger
 from streamproc.protocol.topics import Topics
 from streamproc.service.monitor import ProcessMonitor
 from streamproc.status_page.follower import CATCH_UP_TIMEOUT_S, LEDGER_SHRANK, MAX_RETRY_PAUSE_S, Follower, PageSnapshot
-from streamproc.testing.simulated.partition import Stored
+from streamproc.testing import in_virtual_time
+from streamproc.testing.simulated_broker import StoredRecord
 from tests.service.test_gather import deployment_in
 from tests.synthesizer.runs import STUDY, two_periods
-from tests.world.virtual_time import in_virtual_time
 
 
 class SlowReader:
@@ -50,7 +50,7 @@ class SlowReader:
         if "synthetic" in self._topic:
             await asyncio.sleep(self._log.pace)
         found = await self._within.read(max_records=2 if timeout == 0.0 else max_records, timeout=timeout)
-        return [self._log.alter(self._topic, cast(Stored, record)) for record in found]
+        return [self._log.alter(self._topic, cast(StoredRecord, record)) for record in found]
 
     async def close(self) -> None:
         await self._within.close()
@@ -78,7 +78,7 @@ class SlowLog:
     async def last_stable_offset(self, topic: str, partition: int) -> Offset:
         return Offset(0) if self.withheld in topic else await self.within.last_stable_offset(topic, partition)
 
-    def alter(self, topic: str, record: Stored) -> Record:
+    def alter(self, topic: str, record: StoredRecord) -> Record:
         if self.damaged in topic and record.offset >= 2:  # its second column
             return replace(record, value=b"\xc1")
         return record

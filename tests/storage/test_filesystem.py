@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from streamproc.storage.filesystem import FileStatus, FileSystem, LocalFileSystem
-from streamproc.testing.simulated import SimulatedMachine
+from tests.simulated_filesystem import SimulatedMachine
 
 Begin = Callable[[], FileSystem]
 """A new process on the same machine."""

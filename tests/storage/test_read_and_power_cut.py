@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from streamproc.storage.state_folder import LocalStateFolder
-from streamproc.testing.simulated import SimulatedMachine
-from streamproc.testing.simulated.file_faults import CHANGES, FileFaults, Killed, Step
-from streamproc.testing.simulated.file_system import SimulatedFileSystem
+from streamproc.testing import Killed
+from tests.simulated_filesystem import SimulatedMachine
+from tests.simulated_filesystem.faults import CHANGES, FileFaults, Step
+from tests.simulated_filesystem.filesystem import SimulatedFileSystem
 
 FOLDER = Path("study") / "state"
 SEEDS = 20

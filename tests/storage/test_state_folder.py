@@ -14,7 +14,7 @@ import pytest
 from streamproc.errors import Refused
 from streamproc.storage.filesystem import LocalFileSystem
 from streamproc.storage.state_folder import LocalStateFolder
-from streamproc.testing.simulated import SimulatedMachine
+from tests.simulated_filesystem import SimulatedMachine
 
 
 def test_who_gave_up_the_lock_writes_nothing_any_more(tmp_path: Path) -> None:

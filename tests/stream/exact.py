@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from streamproc.protocol.rejects import Reason, decode_reject
 from streamproc.protocol.tallies import decode_tally
 from tests.stream.places import Place
-from tests.world.model import Closed, Model
+from tests.stream_model.reference_model import Closed, Model
 
 
 def models(place: Place) -> list[Model]:

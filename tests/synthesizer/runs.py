@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamproc.synthesizer.checkpoint import read_checkpoint
+from tests.stream_model.fault_points import Crash, DoomedConnection, Moment, WatchedDisk
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld, at_random
 from tests.studies import build_study
-from tests.world.disk import MemoryDisk
-from tests.world.faults import Crash, DoomedConnection, Moment, WatchedDisk
-from tests.world.study_world import FreshEntropy, StudyWorld, at_random
 
 STUDY = build_study(rho=50.0)
 HISTORIES = at_random(STUDY, people=20)

@@ -13,12 +13,11 @@ from streamproc.log.port import Record
 from streamproc.privacy.types import Period
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
-from streamproc.testing.simulated import Faults
-from streamproc.testing.simulated.parts import SimulatedReader
+from streamproc.testing import Faults, in_virtual_time
+from streamproc.testing.simulated_log import SimulatedReader
+from tests.stream_model.fault_points import Moment, Moments, failing
+from tests.stream_model.simulated_study import Diary, StudyWorld
 from tests.synthesizer.runs import HISTORIES, begun, fed
-from tests.world.faults import Moment, Moments, failing
-from tests.world.study_world import Diary, StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 TRANSACTOR = ("fence", "begin", "send", "commit")
 

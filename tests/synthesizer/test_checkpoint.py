@@ -36,7 +36,7 @@ from streamproc.synthesizer.checkpoint import (
 from streamproc.synthesizer.outbox import OutgoingRecord, PendingRelease, build_pending_release
 from streamproc.synthesizer.tally_reader import StudyTally
 from tests.releases.random_studies import contracts_of, histories_of, studies
-from tests.world.disk import MemoryDisk
+from tests.stream_model.memory_folder import MemoryDisk
 
 MARK = b"m" * 32
 ENTROPY = SeededEntropy(11)

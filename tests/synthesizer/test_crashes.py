@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 
 from streamproc.synthesizer.checkpoint import read_checkpoint
+from streamproc.testing import in_virtual_time
+from tests.stream_model.fault_points import Moment
+from tests.stream_model.simulated_study import FreshEntropy
 from tests.synthesizer.runs import begun, doomed, fed
-from tests.world.faults import Moment
-from tests.world.study_world import FreshEntropy
-from tests.world.virtual_time import in_virtual_time
 
 NAMED = {
     "before persist": "before disk.write synthesizer.state",

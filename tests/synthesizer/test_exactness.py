@@ -18,11 +18,10 @@ from streamproc.replay.people import MISSING, People
 from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
-from streamproc.testing import SilentEntropy
+from streamproc.testing import SilentEntropy, in_virtual_time
+from tests.stream_model.reference_model import Model
+from tests.stream_model.simulated_study import StudyWorld
 from tests.studies import build_study
-from tests.world.model import Model
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 BINARY = build_study(
     WindowRelease("w", 2),

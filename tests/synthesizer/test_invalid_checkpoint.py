@@ -13,7 +13,7 @@ from streamproc.synthesizer.checkpoint import STATE_FILE, read_checkpoint
 from tests.fuzz.mutators import SEALED
 from tests.fuzz.seeds import left
 from tests.memory import memory_taken
-from tests.world.disk import MemoryDisk
+from tests.stream_model.memory_folder import MemoryDisk
 
 
 def written_with(change: dict[str, Any]) -> MemoryDisk:

@@ -15,10 +15,10 @@ from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.synthesizer.checkpoint import mark_published, read_checkpoint, restore_checkpoint, write_checkpoint
 from streamproc.synthesizer.tally_reader import TallyReader
+from streamproc.testing import in_virtual_time
+from tests.stream_model.fault_points import Moment
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 from tests.synthesizer.runs import HISTORIES, STUDY, begun, doomed, fed
-from tests.world.faults import Moment
-from tests.world.study_world import FreshEntropy, StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 CONTRACTS = stated_contracts(STUDY, len(HISTORIES), insecure=True)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streamproc.errors import Refused
+from streamproc.testing import in_virtual_time
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 from tests.synthesizer.runs import begun, doomed, fed, two_periods
-from tests.world.study_world import FreshEntropy, StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 
 async def leave_transaction_open(world: StudyWorld, *, timeout: float) -> None:

@@ -20,10 +20,10 @@ from streamproc.synthesizer.checkpoint import (
     write_checkpoint,
 )
 from streamproc.synthesizer.recovery import read_published_state
+from streamproc.testing import in_virtual_time
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import STUDY, Past, begun, doomed, fed, two_periods
-from tests.world.disk import MemoryDisk
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 Situation = Callable[[Past], Awaitable[None]]
 

@@ -14,11 +14,11 @@ import pytest
 from streamproc.errors import Fenced, OutcomeUnknown
 from streamproc.study import Schedule, WindowRelease
 from streamproc.synthesizer.checkpoint import read_checkpoint
-from streamproc.testing.simulated.partition import Stored
+from streamproc.testing import BEGINNING, in_virtual_time
+from streamproc.testing.simulated_broker import StoredRecord
+from tests.stream_model.fault_points import Crash, DoomedConnection, failing
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 from tests.synthesizer.runs import HISTORIES, STUDY, fed
-from tests.world.faults import Crash, DoomedConnection, failing
-from tests.world.study_world import FreshEntropy, StudyWorld
-from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 HOUR = timedelta(hours=1)
 HOURLY = Schedule(start=BEGINNING, every=HOUR, grace=timedelta(minutes=5), release_after=timedelta(minutes=30))
@@ -31,14 +31,14 @@ async def begun(schedule: Schedule | None = HOURLY) -> StudyWorld:
     return await StudyWorld(replace(STUDY, schedule=schedule)).begin()
 
 
-def public_records(world: StudyWorld) -> list[Stored]:
+def public_records(world: StudyWorld) -> list[StoredRecord]:
     """Every record of the public topics, also of open and aborted transactions."""
     topics = [world.topics.ledger, *(world.topics.synthetic(release.name) for release in world.study.releases)]
     found = [each for topic in topics for each in world.broker.partition(topic, 0).stored]
     return [each for each in found if not each.marker]
 
 
-def of_period(record: Stored) -> int:
+def of_period(record: StoredRecord) -> int:
     """The period with which a record is published: 0 for the study record."""
     fields = msgpack.unpackb(record.value or b"")
     first = {WINDOW.name: WINDOW.k}.get(fields.get("release"), 1)

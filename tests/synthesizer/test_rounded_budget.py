@@ -11,9 +11,9 @@ from streamproc.privacy.types import Rho
 from streamproc.releases.contracts import stated_contracts
 from streamproc.service.restore import _rebuild
 from streamproc.study import Privacy
+from streamproc.testing import in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import HISTORIES, STUDY, doomed, fed
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 NEAREST = replace(STUDY, privacy=Privacy(rho=0.1))
 ROUNDED = replace(STUDY, privacy=Privacy(rho=0.1, limit=Rho(0.09999999999999999)))

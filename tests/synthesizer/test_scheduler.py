@@ -11,9 +11,9 @@ import pytest
 from streamproc.errors import Refused
 from streamproc.study import Schedule
 from streamproc.synthesizer.scheduler import Scheduler
+from streamproc.testing import BEGINNING, in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 from tests.synthesizer.runs import STUDY
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import BEGINNING, in_virtual_time
 
 HOURLY = Schedule(start=BEGINNING, every=timedelta(hours=1), grace=timedelta(minutes=5))
 

@@ -23,11 +23,11 @@ from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
 from streamproc.synthesizer.checkpoint import Checkpoint, write_checkpoint
 from streamproc.synthesizer.outbox import build_pending_release
 from streamproc.synthesizer.state_size import FIXED_MEMORY_BYTES, max_state_size, max_step_memory
+from streamproc.testing import in_virtual_time
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import FreshEntropy
 from tests.studies import build_study
 from tests.synthesizer.runs import begun, fed
-from tests.world.disk import MemoryDisk
-from tests.world.study_world import FreshEntropy
-from tests.world.virtual_time import in_virtual_time
 
 RELEASES: list[Release] = [
     WindowRelease("a-window", 1, measure="histogram"),

@@ -14,10 +14,10 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.tallies import Tally
 from streamproc.study import CumulativeRelease, WindowRelease
 from streamproc.synthesizer.tally_reader import TallyReader
+from streamproc.testing import in_virtual_time
+from tests.stream_model.simulated_study import StudyWorld
 from tests.studies import build_study
 from tests.synthesizer.runs import HISTORIES, begun
-from tests.world.study_world import StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 STUDY = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), partitions=2)
 """Three periods; windows from the second on."""

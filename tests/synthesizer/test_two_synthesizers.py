@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from streamproc.errors import Refused
+from streamproc.testing import in_virtual_time
+from tests.stream_model.fault_points import SlowNetwork
+from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.simulated_study import FreshEntropy, StudyWorld
 from tests.synthesizer.runs import begun, doomed, fed
-from tests.world.disk import MemoryDisk
-from tests.world.faults import SlowNetwork
-from tests.world.study_world import FreshEntropy, StudyWorld
-from tests.world.virtual_time import in_virtual_time
 
 
 async def ends_well(world: StudyWorld, disk: MemoryDisk, first: int, network: SlowNetwork | None = None) -> bool:

@@ -11,8 +11,9 @@ import pytest
 
 from streamproc.errors import Refused
 from streamproc.storage.state_folder import LocalStateFolder
-from streamproc.testing.simulated import FileFaults, Killed, SimulatedFileSystem, SimulatedMachine
-from streamproc.testing.simulated.file_faults import Step
+from streamproc.testing import Killed
+from tests.simulated_filesystem import FileFaults, SimulatedFileSystem, SimulatedMachine
+from tests.simulated_filesystem.faults import Step
 
 STATE = Path("state")
 OLD, NEW = b"old " * 1000, b"new!" * 1500

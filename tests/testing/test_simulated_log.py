@@ -9,9 +9,8 @@ import pytest
 
 from streamproc.errors import Fenced, LogUnavailable, OutcomeUnknown
 from streamproc.log.port import Offset, TopicSettings
-from streamproc.testing.simulated import Faults, SimulatedBroker, SimulatedLog
+from streamproc.testing import Faults, SimulatedBroker, SimulatedLog, in_virtual_time
 from tests.log.worlds import values
-from tests.world.virtual_time import in_virtual_time
 
 
 class ManualClock:

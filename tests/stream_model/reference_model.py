@@ -1,0 +1,163 @@
+"""A reference model of a gatherer: what it must tally and reject, in plain Python, without arrays and without state.
+
+Everything is a function of one partition's records and of the offsets at which its periods end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from streamproc.errors import Malformed
+from streamproc.protocol.rejects import Reason, Reject
+from streamproc.protocol.reports import ReportBatch, decode_any, home_partition
+from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
+
+UNBOUNDED = 10_000_000
+"""People a partition admits if the study does not say how many it expects."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One report as it lies in the log; `symbol` is None if it is outside the alphabet."""
+
+    offset: int
+    individual: str
+    period: int
+    symbol: str | None
+
+
+@dataclass(frozen=True)
+class Closed:
+    """One period of one partition."""
+
+    people: int
+    counts: Mapping[str, list[int]]
+
+
+class Model:
+    def __init__(
+        self,
+        study: Study,
+        partition: int,
+        roster: Sequence[str] | None,
+        records: Sequence[tuple[int, bytes | None]],
+        ends: Sequence[int],
+    ) -> None:
+        """`ends[t-1]` is where period `t` ends; periods beyond them are open."""
+        self.study = study
+        self.ends = ends
+        self.undecodable = [offset for offset, value in records if _said(study, offset, value) is None]
+        self.said = [said for offset, value in records for said in _said(study, offset, value) or []]
+        self.home = [said for said in self.said if home_partition(said.individual, study.broker.partitions) == partition]
+        self.admitted = self._admitted()
+        """Without a roster: the first ids that claim period 1 before it ends."""
+        self.members = (
+            list(self.admitted)
+            if roster is None
+            else [each for each in roster if home_partition(each, study.broker.partitions) == partition]
+        )
+        self.good: dict[tuple[str, int], list[Said]] = defaultdict(list)
+        self.too_soon: set[Said] = set()
+        """Without a roster: reports for a later period that precede the report which admits their id."""
+        self.too_early = {said for said in self.home if self._is_too_early(said)}
+        known = set() if roster is None else set(roster)
+        for said in self.home:
+            known |= {said.individual} if said.period == 1 else set()
+            self.too_soon |= {said} if said.individual not in known else set()
+            good = said.symbol is not None and self._in_time(said) and said not in self.too_early
+            if good and said.individual in known:
+                self.good[said.individual, said.period].append(said)
+
+    def tallies(self) -> list[Closed]:
+        """The tallies of every closed period."""
+        histories = [self._history(individual) for individual in self.members]
+        return [
+            Closed(len(histories), {release.name: self._count(release, histories, t) for release in self.study.releases})
+            for t in range(1, len(self.ends) + 1)
+        ]
+
+    def counted(self, individual: str, period: int) -> Said | None:
+        """The one report of a member that counts for a closed period."""
+        good = self.good.get((individual, period))
+        return (good[0] if self.study.population.duplicates == "first" else good[-1]) if good else None
+
+    def rejected(self) -> Counter[int]:
+        """How many reports at each offset do not count; only meaningful if every period is closed."""
+        counted = [self.counted(each, t + 1) for each in self.members for t in range(len(self.ends))]
+        every = Counter(said.offset for said in self.said) + Counter(self.undecodable)
+        return every - Counter(said.offset for said in counted if said is not None)
+
+    def true_reasons(self) -> dict[int, set[Reason]]:
+        """All correct reasons to reject some report at each offset."""
+        true = defaultdict(set, {offset: {Reason.UNDECODABLE} for offset in self.undecodable})
+        times = Counter((said.individual, said.period) for said in self.home)
+        at_home, members, admitted = set(self.home), set(self.members), set(self.admitted)
+        for said in self.said:
+            reasons = true[said.offset]
+            if not 1 <= said.period <= self.study.horizon:
+                reasons |= {Reason.PERIOD_OUT_OF_RANGE}
+                continue
+            if said not in at_home:
+                reasons |= {Reason.FOREIGN_PARTITION}
+                continue
+            reasons |= {Reason.UNKNOWN_PERSON} if said.individual not in members or said in self.too_soon else set()
+            reasons |= {Reason.NOT_ADMITTED} if said.individual not in admitted else set()
+            reasons |= {Reason.UNKNOWN_SYMBOL} if said.symbol is None else set()
+            reasons |= {Reason.TOO_EARLY} if said in self.too_early else set()
+            reasons |= {Reason.LATE} if not self._in_time(said) else set()
+            reasons |= {Reason.DUPLICATE} if times[said.individual, said.period] > 1 else set()
+        return true
+
+    def _in_time(self, said: Said) -> bool:
+        return 1 <= said.period <= len(self.ends) and said.offset < self.ends[said.period - 1]
+
+    def _is_too_early(self, said: Said) -> bool:
+        closed = sum(end <= said.offset for end in self.ends)
+        ahead = self.study.population.ahead
+        return ahead is not None and said.period > closed + ahead
+
+    def _admitted(self) -> list[str]:
+        size = self.study.population.size
+        claim = [said.individual for said in self.home if said.period == 1 and self._in_time(said)]
+        return list(dict.fromkeys(claim))[: UNBOUNDED if size is None else 2 * size]
+
+    def _history(self, individual: str) -> list[str]:
+        population = self.study.population
+        history: list[str] = []
+        for t in range(1, len(self.ends) + 1):
+            said = self.counted(individual, t)
+            before = history[-1] if history else population.initial
+            instead = before if population.missing.fill is None else population.missing.fill
+            history.append(instead if said is None or said.symbol is None else said.symbol)
+        return history
+
+    def _count(self, release: Release, histories: list[list[str]], t: int) -> list[int]:
+        if isinstance(release, CumulativeRelease):
+            ones = [sum(symbol in release.event for symbol in history[:t]) for history in histories]
+            now = [history[t - 1] in release.event for history in histories]
+            reached = Counter(number for number, is_one in zip(ones, now, strict=True) if is_one)
+            return [reached[b] for b in range(1, self.study.horizon + 1)]
+        assert isinstance(release, WindowRelease)
+        windows = Counter(tuple(history[t - release.k : t]) for history in histories) if t >= release.k else Counter()
+        return [windows[window] for window in product(self.study.alphabet, repeat=release.k)]
+
+
+def rejected_reports(rejects: Iterable[Reject]) -> Counter[int]:
+    """How many reports at each offset were rejected, of a partition whose rejects these are."""
+    return sum((Counter({reject.offset: reject.count}) for reject in rejects), Counter())
+
+
+def _said(study: Study, offset: int, value: bytes | None) -> list[Said] | None:
+    try:
+        report = decode_any(value)
+    except Malformed:
+        return None
+    if isinstance(report, ReportBatch):
+        symbols = dict(enumerate(study.alphabet))
+        packed = zip(report.ids, report.periods.tolist(), report.symbols.tolist(), strict=True)
+        return [Said(offset, individual, period, symbols.get(symbol)) for individual, period, symbol in packed]
+    individual, period, symbol = report
+    return [Said(offset, individual, period, symbol if symbol in study.alphabet else None)]

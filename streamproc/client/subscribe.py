@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from streamproc.client.outage_timeout import OutageTimeout
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import LogUnavailable
 from streamproc.log.port import Log
+from streamproc.log.retry import OutageTimeout
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
 from streamproc.releases.contract import WindowContract

@@ -23,11 +23,12 @@ from streamproc.log.kafka.error_translation import translate_error, translate_er
 from streamproc.log.kafka.protocol import OffsetsRequest, TopicsRequest
 from streamproc.log.kafka.settings import PREFIX, KafkaSettings, metadata_timeout, milliseconds
 from streamproc.log.port import TopicSettings
+from streamproc.log.retry import Backoff
 
 RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
 """No leader yet, another leader or controller, another epoch; 78: a new leader does not know its high watermark yet."""
 MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 0.05, 1.0
-"""Seconds between two attempts, doubling."""
+"""Back-off between two attempts, in seconds."""
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ class AdminConnection:
         """What `attempt` returns, once it does not raise TryAgain any more."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.timeout if timeout is None else timeout)
-        pause, reason = MIN_RETRY_PAUSE_S, f"{what}: no answer from the broker in time"
+        backoff, reason = Backoff(MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S), f"{what}: no answer from the broker in time"
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -117,10 +118,10 @@ class AdminConnection:
                 reason = str(again)
             except TimeoutError:
                 raise LogUnavailable(reason) from None
+            pause = backoff.next_pause()
             if loop.time() + pause > deadline:
                 raise LogUnavailable(reason)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
 
 def check(code: int, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streamproc.errors import Malformed
+from streamproc.errors import InvalidInput, LedgerConflict, Malformed, StudyChanged
 from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.protocol.codec import Fields, pack, packed_integers, unpack
 from streamproc.protocol.field_checks import (
@@ -24,6 +24,8 @@ from streamproc.protocol.field_checks import (
     check_whole,
 )
 from streamproc.releases.contract import MAX_ROWS
+from streamproc.study import Study
+from streamproc.study.fingerprint import public_values
 
 CHUNK_MEASUREMENTS = 32_768
 MAX_MEASUREMENTS = 2**22
@@ -246,6 +248,39 @@ def _release_period(fields: object) -> ReleasePeriod:
         tuple((period, column) for period, column in columns),
         fields["measurements"],
     )
+
+
+def decode_study_record(topic: str, value: bytes | None) -> StudyRecord:
+    """The study record in the first value of a ledger topic. Raises LedgerConflict if it is anything else."""
+    try:
+        record = decode_ledger(value)
+    except Malformed:
+        record = None
+    if not isinstance(record, StudyRecord):
+        raise LedgerConflict(f"topic {topic}: does not begin with a study record")
+    return record
+
+
+def require_same_study(
+    record: StudyRecord, study: Study, fingerprint: bytes | None, *, insecure: bool | None = None
+) -> None:
+    """Check that the ledger that begins with `record` is the ledger of `study`.
+
+    A role gives its `fingerprint`, which covers all values and the roster, and raises StudyChanged (exit 3) if it differs.
+    A reader of public topics cannot compute the fingerprint of a study with a roster: it gives None, and InvalidInput
+    (exit 2) names the public values that differ. `insecure` says whether the caller draws seeded noise, which must be as in
+    the record (StudyChanged); None if the caller draws no noise.
+    """
+    if fingerprint is None:
+        different = [name for name, value in public_values(study).items() if record.study.get(name) != value]
+        if different:
+            named = ", ".join(different)
+            raise InvalidInput(f"study {study.name}: its ledger was begun with other values; these differ: {named}")
+    elif record.fingerprint != fingerprint:
+        raise StudyChanged(study.name, "its ledger was begun with other values; a study cannot change once it has begun")
+    if insecure not in (None, record.insecure):
+        began, now = ("with", "without") if record.insecure else ("without", "with")
+        raise StudyChanged(study.name, f"it was begun {began} a seed and cannot go on {now} one")
 
 
 def digest(value: bytes) -> bytes:

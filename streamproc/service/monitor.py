@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar
 
-from streamproc.errors import LogUnavailable, NotAllowed, OutcomeUnknown
 from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
@@ -24,13 +21,8 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 
-Result = TypeVar("Result")
-
 BROKER_BACK = "the broker is back"
 """The log line when no part of the process waits for the broker any more."""
-
-MAX_RETRY_PAUSE_S = 30.0
-"""Seconds between two tries to reach a broker that is away."""
 
 # The parts of a process that can be in trouble while others are not; besides, each gathered partition is one.
 CONNECTION, LEDGER, SYNTHESIZER, SCHEDULE, GATHERERS = "connection", "ledger", "synthesizer", "schedule", "gatherers"
@@ -272,30 +264,3 @@ def _released_counts(contract: Contract, state: State) -> IntArray | None:
         return state.sums[1 : state.period + 1] if state.period else None
     assert isinstance(contract, WindowContract)
     return state.counts if state.period >= contract.mechanism.k else None
-
-
-async def retry_while_unavailable(
-    work: Callable[[], Awaitable[Result]], health: ProcessMonitor, part: str = CONNECTION
-) -> Result:
-    """Do it, waiting for a broker that is away; a denied authorisation ends it at once.
-
-    Work that goes on for long tells `health` itself when that part of the process is well again.
-    """
-    pause = 0.5
-    try:
-        while True:
-            began = asyncio.get_running_loop().time()
-            try:
-                done = await work()
-                health.mark_healthy(part)
-                return done
-            except NotAllowed:
-                raise
-            except (LogUnavailable, OutcomeUnknown) as problem:
-                if asyncio.get_running_loop().time() - began > MAX_RETRY_PAUSE_S:
-                    pause = 0.5  # it worked for a while: this is another trouble
-                health.mark_degraded(f"the broker is away, trying again in {pause:g} s: {problem}", part)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
-    finally:
-        health.forget_part(part)

@@ -137,7 +137,7 @@ class _Tallies:
     def __init__(self, log: Log, study: Study) -> None:
         self._log = log
         self._study = study
-        self._inbox: TallyReader | None = None
+        self._tallies: TallyReader | None = None
         self._readable = True
 
     async def missing(self, period: Period) -> Sequence[int] | None:
@@ -145,19 +145,17 @@ class _Tallies:
         if not self._readable:
             return None
         try:
-            if self._inbox is None:
-                self._inbox = await TallyReader.open(self._log, self._study)
-            end = await self._log.last_stable_offset(self._inbox.topic, 0)
-            while self._inbox.position < end:
-                self._inbox.forget(Period(period - 1))
-                await self._inbox.poll(timeout=POLL_INTERVAL_S)
-            return self._inbox.missing(period)
+            if self._tallies is None:
+                self._tallies = await TallyReader.open(self._log, self._study)
+            self._tallies.forget(Period(period - 1))
+            await self._tallies.catch_up()
+            return self._tallies.missing(period)
         except (NotAllowed, NoSuchTopic, OffsetLost, Refused):
             self._readable = False
             return None
 
     async def close(self) -> None:
         """Stop reading; the next call begins again."""
-        if self._inbox is not None:
-            await self._inbox.close()
-            self._inbox = None
+        if self._tallies is not None:
+            await self._tallies.close()
+            self._tallies = None

@@ -1,4 +1,4 @@
-"""What the fields of messages are checked with, when a message is made and therefore also when it is decoded."""
+"""Checks of the fields of messages. They run when a message is created, and so also when it is decoded."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ DIGEST_BYTES = 32
 
 
 def check_whole(field: str, value: object, low: int, high: int) -> None:
-    """An integer; `true` is none."""
+    """Raise Malformed unless the value is an integer from `low` to `high`. A bool is not an integer."""
     if type(value) is not int or not low <= value <= high:
         raise Malformed(f"{field}: expected a whole number from {low} to {high}")
 
 
 def check_period(value: object) -> None:
-    """A period of some study."""
+    """Raise Malformed unless the value can be a period of a study."""
     check_whole("period", value, 1, MAX_HORIZON)
 
 
 def check_partition(value: object) -> None:
-    """A partition of the reports topic."""
+    """Raise Malformed unless the value can be a partition of the reports topic."""
     check_whole("partition", value, 0, MAX_PARTITIONS - 1)
 
 
 def check_flag(field: str, value: object) -> None:
-    """True or false."""
+    """Raise Malformed unless the value is a bool."""
     if type(value) is not bool:
         raise Malformed(f"{field}: expected true or false")
 
 
 def check_bytes(field: str, value: object, size: int) -> None:
-    """`bin` of exactly `size` bytes."""
+    """Raise Malformed unless the value is a byte string of exactly `size` bytes."""
     if type(value) is not bytes or len(value) != size:
         raise Malformed(f"{field}: expected {size} bytes")
 
 
 def check_digest(field: str, value: object) -> None:
-    """A SHA-256."""
+    """Raise Malformed unless the value has the size of a SHA-256 digest."""
     check_bytes(field, value, DIGEST_BYTES)
 
 
 def check_real(field: str, value: object) -> None:
-    """A float that is finite and not negative."""
+    """Raise Malformed unless the value is a finite float that is not negative."""
     if type(value) is not float or not math.isfinite(value) or value < 0:
         raise Malformed(f"{field}: expected a finite number of at least 0")
 
 
 def check_choice(field: str, value: object, allowed: Collection[str]) -> None:
-    """One of a few words."""
+    """Raise Malformed unless the value is one of the allowed words."""
     if not (isinstance(value, str) and value in allowed):
         raise Malformed(f"{field}: expected {' or '.join(allowed)}")
 
 
 def check_release(value: object) -> None:
-    """The name of a release."""
+    """Raise Malformed unless the value is a valid name of a release."""
     try:
         return check_study_name("release", value)
     except StudyError:
@@ -74,15 +74,16 @@ def check_release(value: object) -> None:
 
 
 def check_integers(field: str, value: object, size: int) -> None:
-    """`size` 64-bit integers."""
+    """Raise Malformed unless the value is an array of `size` 64-bit integers."""
     if not (isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (size,)):
         raise Malformed(f"{field}: expected {size} numbers of 64 bits")
 
 
 def check_part(first: object, total: object, numbers: IntArray, field: str, *, longest: int, most: int) -> None:
-    """`numbers` are those from `first` on, of `total <= most` that are cut at multiples of `longest`.
+    """Raise Malformed unless `numbers` is the part from `first` on of `total` numbers, split at multiples of `longest`.
 
-    A part's place then says where it ends, so that parts of two writers can be told equal or different one by one.
+    At most `most` numbers are allowed. Because the start of a part determines its end, parts of two writers can be compared
+    one by one.
     """
     check_whole("total", total, 0, most)
     assert isinstance(total, int)

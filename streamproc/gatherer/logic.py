@@ -352,7 +352,7 @@ class PartitionContext:
         return self.study.broker.partitions
 
     @property
-    def key_mark(self) -> bytes:
+    def key_fingerprint(self) -> bytes:
         """A keyed hash that identifies the key without revealing it."""
         return hashlib.blake2b(self.study.name.encode(), key=self.key, digest_size=16, person=b"key mark").digest()
 

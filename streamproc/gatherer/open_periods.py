@@ -33,7 +33,7 @@ Arrays: TypeAlias = dict[str, npt.NDArray[np.generic]]
 
 _DENSE, _SPARSE, _UNDECIDED = "dense/", "sparse/", "undecided/"
 """Names of arrays in a checkpoint. Each array holds all periods of its kind one after the other; `periods` and `lengths` say
-which periods, and how many entries each has. Undecided reports are stored in the same way whether their period has slots."""
+which periods, and how many entries each has. Undecided reports are stored in the same way with and without slots."""
 
 _BEFORE_3 = "open/"
 """Prefix of array names in state files before version 3. The period follows; its reports have a slot for each row."""

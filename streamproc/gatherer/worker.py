@@ -186,7 +186,7 @@ class Gatherer:
             return GathererLogic(context), Offset(0), None, Offset(0)
         try:
             state = unpack_arrays(unseal(content, fingerprint))
-            if state["key"] != context.key_mark:
+            if state["key"] != context.key_fingerprint:
                 raise StateFileUnusable(self._file, "not of the study's key; was the control topic recreated?")
             logic = GathererLogic.restored(context, state["arrays"])
             return logic, Offset(state["position"]), state.get("topic"), Offset(state.get("rejects", 0))
@@ -260,7 +260,7 @@ class Gatherer:
     ) -> int:
         """Write a checkpoint: the state, and the positions that belong to it. Returns the file's size in bytes."""
         state = {
-            "key": context.key_mark,
+            "key": context.key_fingerprint,
             "topic": topic_id,
             "position": position,
             "rejects": rejects.position,

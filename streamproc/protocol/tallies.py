@@ -192,10 +192,10 @@ class TallyAssembler:
 
     def add(self, chunk: TallyChunk) -> Tally | Conflict | None:
         """Add a chunk. Returns the tally that it completes, a Conflict if it contradicts an earlier chunk, or None."""
-        place = (chunk.partition, chunk.period)
-        gathered = self._gathered.setdefault(place, _PartialTally(chunk.people, chunk.of))
+        key = (chunk.partition, chunk.period)
+        gathered = self._gathered.setdefault(key, _PartialTally(chunk.people, chunk.of))
         if gathered.contradicts(chunk):
-            return Conflict(*place)
+            return Conflict(*key)
         if (chunk.release, chunk.first) in gathered.digests:
             return None
         gathered.totals[chunk.release] = chunk.total
@@ -203,6 +203,6 @@ class TallyAssembler:
         gathered.counts[chunk.release, chunk.first] = chunk.counts
         if not gathered.complete:
             return None
-        tally = Tally(*place, chunk.people, {release: gathered.counts_of(release) for release in gathered.totals})
+        tally = Tally(*key, chunk.people, {release: gathered.counts_of(release) for release in gathered.totals})
         gathered.counts.clear()
         return tally

@@ -124,7 +124,7 @@ class RecoveryAction(Enum):
     BEGIN = "begin a new study"
     GO_ON = "go on with the next period"
     MARK_PUBLISHED = "mark the last period published, then go on"
-    PUBLISH = "announce and publish what is on disk"
+    PUBLISH = "announce and publish what is in the state folder"
 
 
 HOW_TO_RESTORE = "put back the newest copy of the state folder, or rebuild it with `streamproc restore`"

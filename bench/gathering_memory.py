@@ -59,7 +59,7 @@ def _index_bytes(gathering: GathererLogic) -> int:
     """Of the dictionary with the ids and the numbers in it, and of the table that serves many ids at once."""
     known = gathering._people.known
     inside = sum(sys.getsizeof(individual) + sys.getsizeof(row) for individual, row in known.items())
-    return sys.getsizeof(known) + inside + sum(array.nbytes for array in _arrays_in(gathering._people._quick))
+    return sys.getsizeof(known) + inside + sum(array.nbytes for array in _arrays_in(gathering._people._table))
 
 
 def _arrays_in(thing: object) -> Iterator[np.ndarray]:

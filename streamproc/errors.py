@@ -1,19 +1,43 @@
-"""Every error a user can meet, as one tree.
+"""Every error that a user can meet, as one tree. The number is the exit code that the command line returns.
 
-* StreamprocError: carries the exit code of CONTRACT ("What scripts may rely on") and reads as one line
+* StreamprocError (1): carries an exit code and reads as one line
   * InvalidInput (2): the command, the study or a file is wrong
     * StudyError: a key of the study file is unknown, missing or out of range
     * PanelFileError: a panel or release file does not hold what it should
-    * NoRoster (`ports.roster`): the roster is not here, or not ours to read
-    * NotSetUp (`ports.topic_setup`): topics that a role uses do not exist yet
     * UnsupportedQuery: a release cannot answer this question
-  * Refused (3): going on could break the privacy promise or a released column
+    * RosterUnavailable: the roster file does not exist here or cannot be read
+    * TopicsNotSetUp: topics that a role uses do not exist yet
+  * Refused (3): continuing could break the privacy promise or a released column
     * BudgetExceeded: a step would cost more than the release may spend
-  * VerificationFailed (4): what was released does not match its digest
-  * BrokerUnavailable (5): the broker cannot be reached or does not allow it
-  * NoLedger (6): there is no ledger of the study here
-  * NotEnoughMemory (1): a draw may need more memory than there is; nothing was drawn
-  * NoiseUnavailable (1): the process that draws noise cannot be started, or ended before it answered
+    * StudyChanged: the ledger belongs to a study with other values
+    * StudyNotOver: the study has periods left to release
+    * StudyWithoutPeople: nobody is in the study
+    * TopicLost: a topic, or records of it that the study needs, are gone
+    * LedgerConflict: the ledger is not valid, or contradicts the state folder or another topic
+    * TallyConflict: a tally contradicts the study or another tally
+    * WriterConflict: another process writes what only the synthesizer may write
+    * StateLost: the state folder lacks what the ledger says was drawn
+    * NothingToRestore: no released period needs a state folder
+    * StateFolderUnusable: the state folder is in use, or must not be changed
+    * StateFileUnusable: a state file is damaged, or belongs to another study or topic
+    * PeriodsOverdue: the schedule has missed the end of one or more periods
+  * VerificationFailed (4): what was released does not match the ledger
+  * BrokerUnavailable (5): the broker cannot be reached or denies access
+  * LogError (5): a call on the log failed
+    * LogUnavailable: the broker cannot be reached now (also a BrokerUnavailable)
+    * OutcomeUnknown: the call may or may not have taken effect
+      * Fenced: another producer took over the transactional id, or the transaction timed out
+    * NotAllowed: the broker denies the call (also a BrokerUnavailable)
+      * PolicyViolated: the broker's policy for new topics rejects a topic
+    * NoSuchTopic: the topic or the partition does not exist
+    * OffsetLost: the log does not hold the requested offset
+    * RecordTooLarge: the log does not accept a record of this size
+  * NoLedger (6): the broker holds no ledger of the study
+  * NotEnoughMemory (1): a draw may need more memory than is available; nothing was drawn
+  * NoiseUnavailable (1): the process that draws noise cannot be started, or ended before it returned
+
+`Malformed` is a ValueError outside of this tree: decoders of untrusted bytes raise it, and their callers turn it into one of
+the errors above.
 
 No message carries an individual's id or symbol: a line or a column number says where to look.
 """
@@ -25,23 +49,23 @@ from typing import Any, ClassVar
 
 
 class StreamprocError(Exception):
-    """The root: whatever reaches the command line as this ends in one line and `exit_code`."""
+    """Root of all errors that a user can meet. The command line prints its message and exits with `exit_code`."""
 
     exit_code: ClassVar[int] = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes whole, whatever the arguments of a subclass are."""
+        """Pickle the error with its attributes, whatever arguments the constructor of a subclass takes."""
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class InvalidInput(StreamprocError):
-    """Something the user wrote is wrong, and the message says what was expected."""
+    """The command, the study or a file is wrong. The message says what was expected."""
 
     exit_code = 2
 
 
 class StudyError(InvalidInput):
-    """One key of a study is wrong: which, what came, what is allowed."""
+    """One key of a study is wrong: `key` names it, `got` is its value, `allowed` says which values are valid."""
 
     def __init__(self, key: str, got: object, allowed: str) -> None:
         self.key = key
@@ -51,15 +75,15 @@ class StudyError(InvalidInput):
 
 
 class PanelFileError(InvalidInput):
-    """A panel or release file cannot be used; the message names the file and the line or column."""
+    """A panel or release file cannot be used. The message names the file and the line or column."""
 
 
 class UnsupportedQuery(InvalidInput):
-    """A question this release cannot answer, with the reason."""
+    """A release cannot answer this question. The message says why."""
 
 
 class RosterUnavailable(InvalidInput):
-    """The file is not here, or not for us to read: who only reports need not have it."""
+    """The roster file does not exist here or cannot be read. A process that only sends reports does not need it."""
 
 
 class TopicsNotSetUp(InvalidInput):
@@ -71,7 +95,7 @@ class TopicsNotSetUp(InvalidInput):
 
 
 class Refused(StreamprocError):
-    """Stopped because going on could break the privacy promise or a released column."""
+    """The process stops because continuing could break the privacy promise or a released column."""
 
     exit_code = 3
 
@@ -87,24 +111,113 @@ class BudgetExceeded(Refused):
         super().__init__(f"release {release}: period {period} would bring its spending to rho {spent}, above its {rho}")
 
 
+class StudyChanged(Refused):
+    """The ledger was begun by a study of the same name with other values, or on the other side of `--seed`."""
+
+    def __init__(self, study: str, problem: str) -> None:
+        self.study = study
+        super().__init__(f"study {study}: {problem}")
+
+
+class StudyNotOver(Refused):
+    """Only a study whose last period is released can be purged."""
+
+    def __init__(self, study: str, released: int, horizon: int) -> None:
+        self.study, self.released, self.horizon = study, released, horizon
+        super().__init__(
+            f"study {study}: {released} of {horizon} periods are released; only a study that is over can be purged"
+        )
+
+
+class StudyWithoutPeople(Refused):
+    """Nobody is in the study, so it would spend its budget on nobody."""
+
+
+class TopicLost(Refused):
+    """A topic, or records of it that the study needs, are gone: it was deleted, recreated or trimmed."""
+
+    def __init__(self, topic: str, problem: str) -> None:
+        self.topic = topic
+        super().__init__(f"topic {topic}: {problem}")
+
+
+class LedgerConflict(Refused):
+    """The ledger is not valid, or contradicts the state folder or another topic."""
+
+
+class TallyConflict(Refused):
+    """A record of the tallies topic contradicts the study or another tally.
+
+    `partition` and `period` say which tally it is; they are None where the record is not a tally.
+    """
+
+    def __init__(self, message: str, *, partition: int | None = None, period: int | None = None) -> None:
+        self.partition, self.period = partition, period
+        super().__init__(message)
+
+
+class WriterConflict(Refused):
+    """Another process writes to topics that only the study's one synthesizer may write to."""
+
+
+class StateLost(Refused):
+    """The state folder lacks a draw that was announced or released up to period `released` or the one after it."""
+
+    def __init__(self, released: int, message: str) -> None:
+        self.released = released
+        super().__init__(message)
+
+
+class NothingToRestore(Refused):
+    """The study has released and announced nothing, so no state can have been lost."""
+
+    def __init__(self, study: str, problem: str) -> None:
+        self.study = study
+        super().__init__(f"study {study}: {problem}")
+
+
+class StateFolderUnusable(Refused):
+    """Another process uses the state folder, or it holds something that must not be overwritten."""
+
+    def __init__(self, folder: object, problem: str) -> None:
+        self.folder = str(folder)
+        super().__init__(f"state folder {folder}: {problem}")
+
+
+class StateFileUnusable(Refused):
+    """A state file is damaged, or belongs to another study or to an earlier incarnation of a topic."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        self.file = file
+        super().__init__(f"state file {file}: {problem}")
+
+
+class PeriodsOverdue(Refused):
+    """Periods `first..last` ended by the schedule before anything could close them, so their reports are mixed."""
+
+    def __init__(self, first: int, last: int, message: str) -> None:
+        self.first, self.last = first, last
+        super().__init__(message)
+
+
 class VerificationFailed(StreamprocError):
-    """What was released does not match what was announced."""
+    """What was released does not match what the ledger says."""
 
     exit_code = 4
 
 
 class BrokerUnavailable(StreamprocError):
-    """The broker cannot be reached in time, or denies what we need."""
+    """The broker cannot be reached in time, or denies what the process needs."""
 
     exit_code = 5
 
 
 class NoiseUnavailable(StreamprocError):
-    """The process that draws noise cannot be started or did not answer; nothing of its draw was kept."""
+    """The process that draws noise cannot be started, or ended before it returned. Nothing of its draw was kept."""
 
 
 class NotEnoughMemory(StreamprocError):
-    """A draw and what follows from it may need more memory than can be had; so nothing was drawn."""
+    """A draw may need `size` bytes of memory, which are not available. Nothing was drawn."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -127,13 +240,13 @@ class NoLedger(StreamprocError):
 
 
 class LogError(StreamprocError):
-    """A call on the log did not do what it should."""
+    """A call on the log failed."""
 
     exit_code = 5
 
 
 class LogUnavailable(LogError, BrokerUnavailable):
-    """The broker cannot be reached now; nothing was done."""
+    """The broker cannot be reached now. The call had no effect."""
 
 
 class OutcomeUnknown(LogError):
@@ -141,15 +254,15 @@ class OutcomeUnknown(LogError):
 
 
 class Fenced(OutcomeUnknown):
-    """A newer transactor has the same id, or the transaction timed out."""
+    """A newer producer has the same transactional id, or the transaction timed out."""
 
 
 class NotAllowed(LogError, BrokerUnavailable):
-    """The broker denies this to us; waiting will not help."""
+    """The broker denies this call to this user. A retry does not help."""
 
 
 class PolicyViolated(NotAllowed):
-    """The broker's policy for new topics refuses one; the message holds the broker's own reason."""
+    """The broker's policy for new topics rejects a topic. The message holds the broker's own reason."""
 
     def __init__(self, topic: str, reason: str | None) -> None:
         self.topic, self.reason = topic, reason
@@ -171,16 +284,19 @@ class NoSuchTopic(LogError):
 
 
 class OffsetLost(LogError):
-    """The log does not hold the offset asked for. The message has no numbers: how many records there are may be secret."""
+    """The log does not hold the requested offset.
+
+    The message contains no offsets, because the number of records in a topic may be secret.
+    """
 
     def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
         self.topic, self.partition, self.offset, self.start, self.end = topic, partition, offset, start, end
-        why = "the topic was deleted and created anew" if start <= offset <= end else "the log begins later or ends earlier"
-        super().__init__(f"{topic}/{partition}: cannot be read on from where it was: {why}")
+        why = "the topic was deleted and recreated" if start <= offset <= end else "the log begins later or ends earlier"
+        super().__init__(f"{topic}/{partition}: cannot continue to read from the previous position: {why}")
 
 
 class RecordTooLarge(LogError):
-    """The log does not take a record of this size."""
+    """The log does not accept a record of this size."""
 
     def __init__(self, topic: str, size: int, limit: int) -> None:
         self.topic, self.size, self.limit = topic, size, limit
@@ -188,9 +304,9 @@ class RecordTooLarge(LogError):
 
 
 class Malformed(ValueError):
-    """These bytes, or these values, are no message. `reason` names fields and limits, never content.
+    """Bytes or values are not a valid message. `reason` names fields and limits, never content.
 
-    Raised outside of any `except` block: a chained error (of UTF-8, of MessagePack) would carry the bytes along.
+    Raise it outside of any `except` block: a chained error of the UTF-8 or MessagePack decoder would carry the bytes.
     """
 
     def __init__(self, reason: str) -> None:

@@ -18,7 +18,8 @@ from streamproc.errors import Refused, StreamprocError
 from streamproc.log.port import Log
 from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event, set_up_logs
-from streamproc.service.monitor import ProcessMonitor, retry_while_unavailable
+from streamproc.service.monitor import ProcessMonitor
+from streamproc.service.retry import retry_while_unavailable
 
 if TYPE_CHECKING:
     from streamproc.service.http_server import Listener

@@ -1,4 +1,4 @@
-"""The ledger's periods and costs as JSON can hold them: the same in the commands' output and on the status page."""
+"""The periods and costs of a ledger as JSON values, for the output of commands and for the status page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from streamproc.study import Study
 
 
 def redrawn_periods(records: Sequence[PeriodRecord]) -> list[Period]:
-    """The periods that were drawn once more after an accepted loss, each as often as that happened."""
+    """The periods that were drawn again after an accepted loss, each as often as that happened."""
     return [record.period for record in records for _ in record.abandoned]
 
 
 def period_to_dict(
     record: PeriodRecord, costs: ReplaceOneCosts | None = None, redrawn: Sequence[Period] = ()
 ) -> dict[str, Any]:
-    """A period's record without its measurements; digests in hexadecimal.
+    """The record of a period without its measurements; digests are in hexadecimal.
 
-    For a zero-out study `costs` adds what the same noise has cost under replace-one, where that is quick to compute;
-    `redrawn` are the ledger's periods that were drawn once more.
+    For a zero-out study `costs` adds the cost of the same noise under replace-one, if that is quick to compute. `redrawn`
+    are the periods of the ledger that were drawn again.
     """
     found: dict[str, Any] = {
         "period": record.period,
@@ -57,7 +57,7 @@ def add_replace_one(
     ledger: VerifiedLedger | None,
     costs: ReplaceOneCosts,
 ) -> None:
-    """Add to every cost of a zero-out study's status, and of its releases, what the same noise costs under replace-one."""
+    """Add the cost of the same noise under replace-one to the status of a zero-out study and to each of its releases."""
     records = ledger.periods if ledger else ()
     released, redrawn, delta = len(records), redrawn_periods(records), study.privacy.delta
     planned, spent = costs.of_study(study.horizon), costs.of_study(released, redrawn)

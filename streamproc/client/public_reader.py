@@ -1,4 +1,4 @@
-"""What everybody may see of a study: its ledger and its columns, followed and checked against each other."""
+"""Reader of the public topics of a study: tails the ledger and the columns, and checks them against each other."""
 
 from __future__ import annotations
 
@@ -6,107 +6,59 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from streamproc.errors import InvalidInput, Malformed, NoSuchTopic, StudyError, VerificationFailed
-from streamproc.log.port import Offset, Reader
+from streamproc.errors import Malformed, StudyError, TopicLost, VerificationFailed
+from streamproc.log.topic_tail import ReadableLog, TopicTail
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ColumnAssembler, ContractRecord, DecodedColumn, decode_synthetic
-from streamproc.protocol.ledger import StudyRecord
+from streamproc.protocol.ledger import require_same_study
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.kind import Contract
 from streamproc.study import Study
-from streamproc.study.fingerprint import public_values
 
 OFFLOAD_BYTES = 65_536
-"""Bytes of a record above which unpacking and digesting it is left to a thread."""
+"""A record of more bytes than this is decoded and digested in a thread, so that the event loop stays responsive."""
 
 
-class ReadableLog(Protocol):
-    """What following takes of a log: a reader of public topics needs no more."""
-
-    async def topics(self) -> Mapping[str, int]: ...
-    async def start_offset(self, topic: str, partition: int) -> Offset: ...
-    async def high_watermark(self, topic: str, partition: int) -> Offset: ...
-    async def last_stable_offset(self, topic: str, partition: int) -> Offset: ...
-    async def reader(self, topic: str, partition: int, offset: Offset) -> Reader: ...
-
-
-class TopicTail:
-    """A topic of one partition that may not exist yet, read from its start."""
-
-    def __init__(self, log: ReadableLog, topic: str) -> None:
-        self._log = log
-        self._topic = topic
-        self._reader: Reader | None = None
-
-    async def poll(self, *, timeout: float) -> Sequence[bytes | None]:
-        """The values that have come, waiting up to `timeout` seconds for one; none if the topic is not there."""
-        if self._reader is None:
-            start = await self._start()
-            if start is None:
-                await asyncio.sleep(timeout)
-                return ()
-            if start > 0:
-                raise VerificationFailed(f"topic {self._topic}: its first records are gone")
-            self._reader = await self._log.reader(self._topic, 0, Offset(0))
-        return [record.value for record in await self._reader.read(timeout=timeout)]
-
-    async def _start(self) -> Offset | None:
-        """Where the topic starts; None if it is not there. Asked by name: of a list, what is denied is missing too."""
-        try:
-            return await self._log.start_offset(self._topic, 0)
-        except NoSuchTopic:
-            return None
-
-    async def is_caught_up(self) -> bool:
-        """Whether everything that is there now has been read."""
-        if self._reader is None:
-            return await self._start() is None
-        return self._reader.position >= await self._log.last_stable_offset(self._topic, 0)
-
-    async def is_at_end(self) -> bool:
-        """Whether everything has been read, and no transaction is open on it."""
-        if self._reader is None:
-            return await self._start() is None
-        return self._reader.position >= await self._log.high_watermark(self._topic, 0)
-
-    async def close(self) -> None:
-        """Stop reading."""
-        if self._reader is not None:
-            await self._reader.close()
+async def _poll(topic: TopicTail, *, timeout: float) -> list[bytes | None]:
+    """The values that were appended to a public topic. Raises VerificationFailed if its first records are gone."""
+    try:
+        return [record.value for record in await topic.poll(timeout=timeout)]
+    except TopicLost as lost:
+        raise VerificationFailed(str(lost)) from None
 
 
 @dataclass
 class ReleaseTail:
-    """One release's topic as far as it was read."""
+    """The topic of one release, and what was read from it so far."""
 
     topic: TopicTail
     contract: ContractRecord | None = None
     assembler: ColumnAssembler | None = None
     columns: list[DecodedColumn] = field(default_factory=list)
-    """Whole columns; those that the ledger does not know yet wait at the end."""
+    """The complete columns. The last ones may not be in the ledger yet."""
     taken: int = 0
-    """How many columns before these were handed out for good."""
+    """Number of columns before these, which `take_columns` has returned and dropped."""
 
     @property
-    def whole(self) -> int:
-        """Columns that were read to their end."""
+    def complete(self) -> int:
+        """Number of columns of which every chunk was read."""
         return self.taken + len(self.columns)
 
     async def poll(self, *, timeout: float) -> None:
-        """Take in what has come."""
-        for value in await self.topic.poll(timeout=timeout):
+        """Read what was appended, waiting up to `timeout` seconds for a record."""
+        for value in await _poll(self.topic, timeout=timeout):
             if value is not None and len(value) > OFFLOAD_BYTES:
-                await asyncio.to_thread(self._take, value)
+                await asyncio.to_thread(self._add, value)
             else:
-                self._take(value)
+                self._add(value)
 
-    def _take(self, value: bytes | None) -> None:
+    def _add(self, value: bytes | None) -> None:
         try:
             record = decode_synthetic(value)
         except Malformed as malformed:
@@ -122,61 +74,57 @@ class ReleaseTail:
 
 
 class PublicReader:
-    """Follows the ledger and the synthetic topics. Reads only; needs no running process."""
+    """Tails the ledger and the synthetic topics. It only reads, and needs no running role."""
 
     def __init__(self, log: ReadableLog, study: Study, *, only: str | None = None) -> None:
-        """`only` is the release to follow beside the ledger; None for all of them."""
+        """`only` is the release to read beside the ledger; None for all releases."""
         topics = Topics(study.name)
         self.study = study
         self._ledger = TopicTail(log, topics.ledger)
-        self._walker = LedgerVerifier()
+        self._verifier = LedgerVerifier()
         self.ledger: VerifiedLedger | None = None
-        """The ledger so far, its chain checked; None before the study began."""
+        """The verified ledger as far as it was read; None before the study has begun."""
         self._checked: VerifiedLedger | None = None
-        """The one that was last compared with the releases of the study."""
+        """The ledger that `check_ledger` last compared with the releases of the study."""
         names = [release.name for release in study.releases] if only is None else [only]
         self._releases = {name: ReleaseTail(TopicTail(log, topics.synthetic(name))) for name in names}
 
     async def poll(self, *, timeout: float) -> None:
-        """Take in what has come, waiting up to `timeout` seconds for the ledger to grow."""
+        """Read what was appended to the topics, waiting up to `timeout` seconds for the ledger to grow.
+
+        Raises InvalidInput or VerificationFailed, as `check_ledger` does.
+        """
         await self.poll_ledger(timeout=timeout)
         self.check_ledger()
         for release in self._releases.values():
             await release.poll(timeout=0.0)
 
     def check_ledger(self) -> None:
-        """Check that the ledger is that of the study (InvalidInput) and has its columns (VerificationFailed)."""
+        """Raise InvalidInput if the ledger is not that of the study, VerificationFailed if it lacks columns that are due."""
         if self.ledger is not None:
-            self._check_study(self.ledger.study)
+            require_same_study(self.ledger.study, self.study, None)
             if self.ledger is not self._checked:
                 check_due_columns(self.study.releases, self.ledger)
                 self._checked = self.ledger
 
-    def _check_study(self, begun: StudyRecord) -> None:
-        ours = public_values(self.study)
-        different = [name for name, value in ours.items() if begun.study.get(name) != value]
-        if different:
-            named = ", ".join(different)
-            raise InvalidInput(f"study {self.study.name}: its ledger was begun with other values; these differ: {named}")
-
     async def poll_ledger(self, *, timeout: float) -> None:
-        """Take in what has come of the ledger alone."""
-        news = await self._ledger.poll(timeout=timeout)
-        for value in news:
-            self._walker.add(value)
-        if news:
-            self.ledger = self._walker.verified()
+        """Read what was appended to the ledger only, waiting up to `timeout` seconds for a record."""
+        values = await _poll(self._ledger, timeout=timeout)
+        for value in values:
+            self._verifier.add(value)
+        if values:
+            self.ledger = self._verifier.verified()
 
     async def catch_up_ledger(self) -> None:
-        """Take in all of the ledger that is there now."""
+        """Read the ledger to its current end."""
         while not await self._ledger.is_caught_up():
             await self.poll_ledger(timeout=0.5)
 
     async def catch_up(self) -> None:
-        """Take in everything that is there now.
+        """Read all topics to their current end.
 
-        A transaction ends in one topic after the other, so a column may be seen before its ledger record, or that before the
-        column: the other is awaited. It lies below where its topic ends once the one is seen.
+        A transaction becomes visible in one topic after the other, so a column can be readable before its ledger record or
+        after it. Then this waits for the other one, which already lies below the high watermark of its topic.
         """
         while True:
             await self.poll(timeout=0.0)
@@ -198,16 +146,19 @@ class PublicReader:
         return Period(0) if self.ledger is None else self.ledger.period
 
     def contracts(self) -> Mapping[str, Contract]:
-        """Of the releases that have a column."""
+        """The contract of each release that has a column."""
         return {n: r.contract.contract for n, r in self._releases.items() if r.contract is not None}
 
     def n_star(self, name: str) -> int | None:
-        """Synthetic people of a release; None before its first column."""
+        """Number of synthetic people of a release; None before its first column."""
         contract = self._releases[name].contract
         return None if contract is None else contract.n_star
 
     def columns(self, name: str) -> Sequence[DecodedColumn]:
-        """The columns of a release that are in the ledger and were not taken, each checked against its digest there."""
+        """The columns of a release that are in the ledger and were not taken, in order.
+
+        Raises VerificationFailed if the digest of a column is not that of the ledger.
+        """
         ledger, release = self.ledger, self._releases[name]
         digests = () if ledger is None else ledger.column_digests(name)[release.taken :]
         columns = release.columns[: len(digests)]
@@ -217,14 +168,14 @@ class PublicReader:
         return columns
 
     def take_columns(self, name: str) -> Sequence[DecodedColumn]:
-        """The same, and forget them: for one who follows a long study and keeps only what its columns add up to."""
+        """Return `columns` and drop them, so that the memory used does not grow with the number of periods."""
         columns, release = self.columns(name), self._releases[name]
         release.columns = release.columns[len(columns) :]
         release.taken += len(columns)
         return columns
 
     def panel(self, name: str) -> Panel | None:
-        """The release as a panel, with its measurements; None before its first column."""
+        """The release as a panel with its measurements; None before its first column."""
         columns, ledger = self.columns(name), self.ledger
         if not columns or ledger is None:
             return None
@@ -235,22 +186,22 @@ class PublicReader:
         return Panel(contract, tuple(column.symbols for column in columns), measurements)
 
     def check_complete(self) -> None:
-        """Everything the ledger promises is there, is what the study implies, and costs what the ledger says.
+        """Raise VerificationFailed unless the topics hold exactly what the ledger lists.
 
-        Every column must be in its topic, under the contract that the study implies, and nothing else; and `ReleaseAudit`
-        must find the spending and the counts that it recomputes. Raises VerificationFailed.
+        Every column must be in its topic, under the contract that the study implies, and nothing else; and the spending and
+        the counts that `ReleaseAudit` recomputes must be those of the ledger.
         """
         for name, release in self._releases.items():
-            promised, found = self._promised(name), release.taken + len(self.columns(name))
-            if found < promised:
-                raise VerificationFailed(f"release {name}: the ledger has {promised} columns, its topic {found}")
+            listed, found = self._listed(name), release.taken + len(self.columns(name))
+            if found < listed:
+                raise VerificationFailed(f"release {name}: the ledger has {listed} columns, its topic {found}")
         over = self.ledger is not None and self.period == self.study.horizon and self.ledger.intents
-        if over or self._walker.has_begun:
+        if over or self._verifier.has_begun:
             raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
         surplus = self._surplus()
         if surplus is not None:
-            known = self._promised(surplus)
-            raise VerificationFailed(f"release {surplus}: its topic holds more than the {known} columns of the ledger")
+            listed = self._listed(surplus)
+            raise VerificationFailed(f"release {surplus}: its topic holds more than the {listed} columns of the ledger")
         for name in self._releases:
             self._audit(name)
 
@@ -262,7 +213,10 @@ class PublicReader:
                 audit.add_column(column.symbols, ledger)
 
     def new_audit(self, name: str) -> ReleaseAudit | None:
-        """An audit of a release from its first period on; None before its contract came, which is checked first."""
+        """An audit of a release that begins at its first period; None before its contract was read.
+
+        Raises VerificationFailed if the contract is not the one that the study implies.
+        """
         record = self._releases[name].contract
         if record is None:
             return None
@@ -277,23 +231,23 @@ class PublicReader:
             raise VerificationFailed(
                 f"release {found.name}: the study cannot have as many people as its contract states"
             ) from None
-        # Another machine's arithmetic may differ in the last place of what is no whole number.
+        # The last digits of floating-point values may differ between machines.
         if not _nearly_equal(found.to_dict(), implied.to_dict()):
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
         check_same_people({name: r.contract for name, r in self._releases.items() if r.contract is not None})
 
-    def _promised(self, name: str) -> int:
+    def _listed(self, name: str) -> int:
         return len(self.ledger.column_digests(name)) if self.ledger else 0
 
     def _agrees(self) -> bool:
-        """Whether every column of the ledger has been read, and nothing else."""
-        whole = all(release.whole >= self._promised(name) for name, release in self._releases.items())
-        return whole and self._surplus() is None
+        """Whether exactly the columns that the ledger lists were read."""
+        complete = all(release.complete >= self._listed(name) for name, release in self._releases.items())
+        return complete and self._surplus() is None
 
     def _surplus(self) -> str | None:
-        """A release of whose topic the ledger does not know everything."""
+        """The name of a release whose topic holds more than the ledger lists; None if there is none."""
         for name, release in self._releases.items():
-            if release.whole > self._promised(name) or (release.assembler and release.assembler.has_begun):
+            if release.complete > self._listed(name) or (release.assembler and release.assembler.has_begun):
                 return name
         return None
 

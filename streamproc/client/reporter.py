@@ -1,4 +1,4 @@
-"""For programs that report: sends each report to its individual's home partition, acknowledged."""
+"""Sends reports, each to the home partition of its individual. This is the client for programs that report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamproc.study import Study
 
 
 class Reporter:
-    """Sends reports of one study. Nothing it raises carries an id or a symbol."""
+    """Sends reports of one study. Raises InvalidInput for a wrong report; no message contains an id or a symbol."""
 
     def __init__(self, log: Log, study: Study) -> None:
         self._log = log
@@ -27,13 +27,13 @@ class Reporter:
         self._homes: dict[str, int] = {}
 
     async def report(self, individual: str, period: int, symbol: str) -> None:
-        """Send one report; returns when it is acknowledged."""
+        """Send one report; returns when the broker has acknowledged it."""
         self._check(individual, period, symbol)
         value = encode_report(individual, period, symbol)
         await self._log.append(self._topic, self._home(individual), value, individual.encode())
 
     async def report_all(self, individuals: Sequence[str], period: int, symbols: Sequence[str]) -> None:
-        """Send everybody's report of one period, a record each; returns when all are acknowledged."""
+        """Send reports of one period, one record for each; returns when the broker has acknowledged all of them."""
         batches: dict[int, list[tuple[bytes | None, bytes]]] = defaultdict(list)
         for individual, symbol in zip(individuals, symbols, strict=True):
             self._check(individual, period, symbol)
@@ -42,14 +42,17 @@ class Reporter:
         await asyncio.gather(*(self._log.append_many(self._topic, home, batch) for home, batch in batches.items()))
 
     async def report_packed(self, individuals: Sequence[str], period: int, symbols: Sequence[str]) -> None:
-        """The same, many reports to a record: far cheaper for a gateway that collects them."""
-        places: dict[int, list[int]] = defaultdict(list)
-        for place, (individual, symbol) in enumerate(zip(individuals, symbols, strict=True)):
+        """Send reports of one period, many in one record; returns when the broker has acknowledged all of them.
+
+        This is much cheaper than one record for each report, for a gateway that collects reports.
+        """
+        indices_by_home: dict[int, list[int]] = defaultdict(list)
+        for index, (individual, symbol) in enumerate(zip(individuals, symbols, strict=True)):
             self._check(individual, period, symbol)
-            places[self._home(individual)].append(place)
-        for home, chosen in places.items():
-            ids = [individuals[place] for place in chosen]
-            indices = np.array([self._symbols[symbols[place]] for place in chosen], dtype=np.uint8)
+            indices_by_home[self._home(individual)].append(index)
+        for home, chosen in indices_by_home.items():
+            ids = [individuals[index] for index in chosen]
+            indices = np.array([self._symbols[symbols[index]] for index in chosen], dtype=np.uint8)
             periods = np.full(len(chosen), period, dtype=np.uint16)
             records = [(None, value) for value in encode_batches(ids, periods, indices)]
             await self._log.append_many(self._topic, home, records)

@@ -1,4 +1,4 @@
-"""For analysts' programs: the columns of a release as they come, each checked against the ledger."""
+"""Yields the columns of a study as they are released. This is the client for programs of analysts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from streamproc.study import Release, Study
 
 @dataclass(frozen=True, eq=False)
 class ReleasedColumn:
-    """One column that is in the ledger."""
+    """One released column, whose digest is in the ledger."""
 
     release: str
     period: Period
     column: Column
     digest: bytes
-    """SHA-256 of the packed column, as in the ledger."""
+    """SHA-256 of the packed column, equal to the one in the ledger."""
     panel: Panel
-    """The release up to this column; up to the first `k` of a window release, which come out together."""
+    """The release up to this column. The first `k` columns of a window release are released together."""
 
 
 async def subscribe(
@@ -36,57 +36,64 @@ async def subscribe(
     patience: float = 30.0,
     waits: Callable[[Mapping[str, Period]], None] | None = None,
 ) -> AsyncIterator[ReleasedColumn]:
-    """Every column of a release (default: of all) from the first, then as they come; ends after period `T`.
+    """Yield every column of a release (by default of all releases) once, from the first on; ends after period `T`.
 
-    A broker that goes away is waited for, at most `patience` seconds at a time; no column comes twice. Then LogUnavailable.
-    `waits` is called once, when all there is was given and more is to come: with the period of each release's next column.
+    Raises LogUnavailable if the broker is unavailable for longer than `patience` seconds, and VerificationFailed if a column
+    is not that of the ledger. `waits` is called once, when all present columns were yielded and more will follow, with the
+    period of each release's next column.
     """
     names = [release] if release is not None else [r.name for r in study.releases]
     for name in names:
         study.release(name)
-    given, waiting = dict.fromkeys(names, 0), OutageTimeout(patience)
-    while min(given.values()) < study.horizon:
+    yielded, outage = dict.fromkeys(names, 0), OutageTimeout(patience)
+    while min(yielded.values()) < study.horizon:
         public = PublicReader(log, study)
         try:
-            while min(given.values()) < study.horizon:
+            while min(yielded.values()) < study.horizon:
                 await public.poll(timeout=0.5)
-                waiting.reset()
+                outage.reset()
                 quiet = True
                 for name in names:
-                    for column in _new(public, name, given[name]):
-                        given[name] += 1
+                    for column in _new_columns(public, name, yielded[name]):
+                        yielded[name] += 1
                         quiet = False
                         yield column
-                if waits is not None and quiet and await _were_all(public, given):
-                    waits({name: _next(study.release(name), given[name]) for name in names if given[name] < study.horizon})
+                if waits is not None and quiet and await _is_caught_up(public, yielded):
+                    waits(
+                        {
+                            name: _next_period(study.release(name), yielded[name])
+                            for name in names
+                            if yielded[name] < study.horizon
+                        }
+                    )
                     waits = None
-        except LogUnavailable as away:
-            await waiting.wait(away)
+        except LogUnavailable as unavailable:
+            await outage.wait(unavailable)
         finally:
             await public.close()
 
 
-async def _were_all(public: PublicReader, given: Mapping[str, int]) -> bool:
-    """Whether there is no further column now: a broker may take its time over what it has."""
+async def _is_caught_up(public: PublicReader, yielded: Mapping[str, int]) -> bool:
+    """Whether every column that is in the topics now was yielded. A single poll may return less than the topics hold."""
     await public.catch_up()
-    return all(len(public.columns(name)) == count for name, count in given.items())
+    return all(len(public.columns(name)) == count for name, count in yielded.items())
 
 
-def _next(release: Release, given: int) -> Period:
-    """When the column after the first `given` comes: the first `k` of a window release come together."""
-    return Period(max(given + 1, release.first_column))
+def _next_period(release: Release, yielded: int) -> Period:
+    """The period at which the next column is released. The first columns of a release may come together."""
+    return Period(max(yielded + 1, release.first_column))
 
 
-def _new(public: PublicReader, name: str, given: int) -> Iterator[ReleasedColumn]:
-    """The columns of a release after the first `given`."""
+def _new_columns(public: PublicReader, name: str, yielded: int) -> Iterator[ReleasedColumn]:
+    """The columns of a release after the first `yielded` ones."""
     columns = public.columns(name)
-    panel = public.panel(name) if len(columns) > given else None
-    for column in columns[given:]:
+    panel = public.panel(name) if len(columns) > yielded else None
+    for column in columns[yielded:]:
         assert panel is not None
-        yield ReleasedColumn(name, column.period, column.symbols, column.digest, _up_to(panel, column.period))
+        yield ReleasedColumn(name, column.period, column.symbols, column.digest, _panel_up_to(panel, column.period))
 
 
-def _up_to(panel: Panel, period: Period) -> Panel:
+def _panel_up_to(panel: Panel, period: Period) -> Panel:
     last = max(period, panel.contract.first_column)
     measurements = None if panel.measurements is None else panel.measurements[:last]
     return replace(panel, columns=panel.columns[:last], measurements=measurements)

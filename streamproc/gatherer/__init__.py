@@ -1,1 +1,1 @@
-"""Gathering: from reports in one partition to exact tallies, one for each period."""
+"""Gathering: from the reports of one partition to its exact tallies, one for each period."""

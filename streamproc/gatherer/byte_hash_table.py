@@ -1,6 +1,7 @@
-"""Numbers by short byte strings, for thousands of strings at once.
+"""A hash table from short byte strings to integers that looks up thousands of strings in one call.
 
-A dictionary goes to memory several times for each string, one after the other; this goes for all of them together.
+A dictionary accesses memory several times for each string, one access after the other. NumPy does these accesses for all
+strings together, which is several times as fast.
 """
 
 from __future__ import annotations
@@ -14,38 +15,38 @@ from streamproc.privacy.types import IntArray
 from streamproc.protocol.byte_strings import ByteStrings
 
 MAX_WORDS = 8
-"""Of 8 bytes, in a key; longer strings are not taken up."""
+"""Maximum length of a key in words of 8 bytes. Longer strings are not stored."""
 
 _MIN_SLOTS = 64
 
 
 class ByteHashTable:
-    """An open-addressing hash table in NumPy. What it finds is right; what it does not find may be known elsewhere."""
+    """An open-addressing hash table in NumPy. It does not store long strings, so a missing string may be known elsewhere."""
 
     def __init__(self, key: bytes) -> None:
-        """`key` is secret, so that nobody can choose strings that all have the same home slot."""
+        """Make an empty table. `key` is secret, so that strings with the same home slot cannot be chosen on purpose."""
         digest = hashlib.blake2b(key=key, digest_size=8 * MAX_WORDS, person=b"byte hash table")
         self._factors = np.frombuffer(digest.digest(), dtype=np.uint64) | np.uint64(1)
         self._used = 0
-        self._allocate(words=1, places=_MIN_SLOTS)
+        self._allocate(words=1, slots=_MIN_SLOTS)
 
-    def _allocate(self, words: int, places: int) -> None:
+    def _allocate(self, words: int, slots: int) -> None:
         self._words = words
-        self._keys = np.zeros((places, words), dtype=np.uint64)
-        """A string's length, its bytes, zeros; all zeros where there is none."""
-        self._numbers = np.zeros(places, dtype=np.int32)
+        self._keys = np.zeros((slots, words), dtype=np.uint64)
+        """The length of a string, its bytes, and zeros; only zeros in an empty slot."""
+        self._numbers = np.zeros(slots, dtype=np.int32)
         self._ends_after = _ends_after(words)
 
     def find(self, strings: ByteStrings) -> IntArray:
-        """The number of each string, -1 where it is not known here."""
+        """The number of each string; -1 if the string is not in the table."""
         keys, held = self._keys_of(strings)
-        places = self._home_slots(keys)
-        there = _take_rows(self._keys, places)
+        slots = self._home_slots(keys)
+        there = _take_rows(self._keys, slots)
         same = held & _rows_equal(there, keys)
-        found: IntArray = np.where(same, self._numbers[places], np.int64(-1))
+        found: IntArray = np.where(same, self._numbers[slots], np.int64(-1))
         left = np.flatnonzero(held & ~same & (there[:, 0] != 0))
         while len(left):
-            places[left] = here = (places[left] + 1) % len(self._numbers)
+            slots[left] = here = (slots[left] + 1) % len(self._numbers)
             there = _take_rows(self._keys, here)
             same = _rows_equal(there, _take_rows(keys, left))
             found[left[same]] = self._numbers[here[same]]
@@ -53,40 +54,40 @@ class ByteHashTable:
         return found
 
     def put(self, strings: ByteStrings, numbers: IntArray) -> None:
-        """Take up strings that are not here yet, as far as they are short enough."""
+        """Add strings that are not in the table. Strings that are too long are ignored."""
         longest = int(strings.lengths.max(initial=0, where=strings.lengths < 8 * MAX_WORDS))
         words = max(longest // 8 + 1, self._words)
-        places = len(self._numbers)
-        while 2 * (self._used + len(strings.lengths)) > places:
-            places *= 2
-        if words > self._words or places > len(self._numbers):
-            self._rebuild(words, places)
+        slots = len(self._numbers)
+        while 2 * (self._used + len(strings.lengths)) > slots:
+            slots *= 2
+        if words > self._words or slots > len(self._numbers):
+            self._rebuild(words, slots)
         keys, held = self._keys_of(strings)
         self._insert(keys[held], numbers[held])
 
-    def _rebuild(self, words: int, places: int) -> None:
+    def _rebuild(self, words: int, slots: int) -> None:
         taken = self._keys[:, 0] != 0
         keys, numbers = np.pad(self._keys[taken], ((0, 0), (0, words - self._words))), self._numbers[taken]
-        self._allocate(words, places)
+        self._allocate(words, slots)
         self._used = 0
         self._insert(keys, numbers)
 
     def _insert(self, keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.integer]) -> None:
         self._used += len(keys)
-        places = self._home_slots(keys)
+        slots = self._home_slots(keys)
         left = np.arange(len(keys))
         while len(left):
-            here = places[left]
+            here = slots[left]
             free = self._keys[here, 0] == 0
-            # Of several that want one place the last gets it; the others see that it is not theirs.
+            # If several keys are written to one slot, the last one stays, and the others go on to the next slot.
             self._keys[here[free]] = keys[left[free]]
             same = _rows_equal(_take_rows(self._keys, here), _take_rows(keys, left))
             self._numbers[here[same]] = numbers[left[same]]
             left = left[~same]
-            places[left] = (places[left] + 1) % len(self._numbers)
+            slots[left] = (slots[left] + 1) % len(self._numbers)
 
     def _keys_of(self, strings: ByteStrings) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-        """The key of each string, and whether it can have one here."""
+        """The key of each string, and whether the string is short enough to have one."""
         held = (strings.lengths > 0) & (strings.lengths < 8 * self._words)
         lengths = np.where(held, strings.lengths, 0)
         block = strings.blocks(8 * self._words, before=1)
@@ -96,20 +97,20 @@ class ByteHashTable:
         return keys, held
 
     def _home_slots(self, keys: npt.NDArray[np.uint64]) -> IntArray:
-        """Where the search for each key begins: the leading bits of a random linear function, stirred once."""
+        """The slot where the search for each key begins: the leading bits of a random linear function, mixed once."""
         mixed: npt.NDArray[np.uint64] = keys @ self._factors[: self._words]
         mixed = (mixed ^ (mixed >> np.uint64(32))) * self._factors[0]
         return (mixed >> np.uint64(65 - len(self._numbers).bit_length())).astype(np.int64)
 
 
 def _take_rows(keys: npt.NDArray[np.uint64], at: IntArray) -> npt.NDArray[np.uint64]:
-    """As `keys[at]`, which is slow on short rows."""
+    """Equal to `keys[at]`, which is slow on short rows."""
     whole = keys.view(f"V{keys.itemsize * keys.shape[1]}").ravel()
     return whole[at].view(np.uint64).reshape(-1, keys.shape[1])
 
 
 def _rows_equal(some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Row by row; as `all(axis=1)`, which is slow on short rows."""
+    """Equal to `(some == others).all(axis=1)`, which is slow on short rows."""
     same: npt.NDArray[np.bool_] = some[:, 0] == others[:, 0]
     for word in range(1, some.shape[1]):
         same &= some[:, word] == others[:, word]
@@ -117,6 +118,6 @@ def _rows_equal(some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) ->
 
 
 def _ends_after(words: int) -> npt.NDArray[np.uint64]:
-    """For each length of a string, ones in the bytes of its key and zeros after it."""
+    """For each length of a string, a mask with ones in the bytes of its key and zeros after it."""
     ends = np.where(np.arange(8 * words) <= np.arange(8 * words)[:, None], 0xFF, 0).astype(np.uint8)
     return ends.view(np.uint64)

@@ -1,7 +1,7 @@
-"""Reports that are further ahead of the last cut than the study allows, unless a cut that is not known yet precedes them.
+"""Reports that are further ahead of the last known cut than the study allows (`population.ahead`).
 
-How far ahead a report is depends on the cuts at or below its offset. A gatherer may read past a cut before it learns of it,
-so such a report waits until a cut beyond it is known: from then on no further cut can lie below it.
+How far ahead a report is depends on the cuts at or below its offset. A gatherer may read past a cut before it knows the cut,
+so such a report is kept until a cut beyond it is known. From then on no other cut can lie below it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EARLY = np.dtype([("period", np.uint16), ("row", np.uint32), ("symbol", np.uint
 
 
 class ReportArrays(NamedTuple):
-    """Reports of any periods, an entry of each array for each."""
+    """Reports of any periods. Each array has one entry for each report."""
 
     rows: IntArray
     periods: IntArray
@@ -27,15 +27,15 @@ class ReportArrays(NamedTuple):
     offsets: IntArray
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> ReportArrays:
-        """Those that are chosen."""
+        """The reports whose entry in `chosen` is True."""
         return ReportArrays(self.rows[chosen], self.periods[chosen], self.symbols[chosen], self.offsets[chosen])
 
 
 class EarlyReports:
-    """Reports in the order of the log that wait for a cut. Rows are those of `People`."""
+    """Reports that wait for a cut, in the order of the log. Rows are those of `MemberIndex`."""
 
     def __init__(self) -> None:
-        self._room = np.empty(0, dtype=_EARLY)
+        self._buffer = np.empty(0, dtype=_EARLY)
         self._used = 0
 
     def __len__(self) -> int:
@@ -43,22 +43,22 @@ class EarlyReports:
 
     @property
     def _kept(self) -> npt.NDArray[np.void]:
-        return self._room[: self._used]
+        return self._buffer[: self._used]
 
     def append(self, reports: ReportArrays) -> None:
-        """Reports that come after those that are here."""
+        """Add reports that come after the present ones in the log."""
         start, self._used = self._used, self._used + len(reports.rows)
-        if self._used > len(self._room):
-            more = np.empty(max(self._used, len(self._room) * 5 // 4), dtype=_EARLY)
-            more[:start] = self._room[:start]
-            self._room = more
-        new = self._room[start : self._used]
+        if self._used > len(self._buffer):
+            more = np.empty(max(self._used, len(self._buffer) * 5 // 4), dtype=_EARLY)
+            more[:start] = self._buffer[:start]
+            self._buffer = more
+        new = self._buffer[start : self._used]
         new["row"], new["period"], new["symbol"], new["offset"] = reports
 
     def add_cut(self, closed: int, end: int, ahead: int) -> tuple[IntArray, ReportArrays]:
-        """The cut of period `closed` is known to lie at `end`; those before it are known already.
+        """Add the cut of period `closed`, which is at offset `end`. The earlier cuts must have been added.
 
-        Answers with the offsets of reports that are too early, and with reports that turn out not to be. The others wait on.
+        Returns the offsets of reports that are too early, and the reports that are not. The others are kept.
         """
         below = self._kept["offset"] < end
         in_time = ~below & (self._kept["period"] <= closed + ahead)
@@ -70,28 +70,28 @@ class EarlyReports:
         )
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Only the members' reports, their rows closing ranks; the offsets of the others'."""
+        """Drop the reports of non-members and renumber the rows; return the offsets of the dropped reports."""
         stays = members[self._kept["row"]]
-        strangers: IntArray = self._kept["offset"][~stays]
+        dropped: IntArray = self._kept["offset"][~stays]
         self._keep_only(stays)
-        self._room["row"] = (np.cumsum(members) - 1)[self._room["row"]]
-        return strangers
+        self._buffer["row"] = (np.cumsum(members) - 1)[self._buffer["row"]]
+        return dropped
 
     def _keep_only(self, stays: npt.NDArray[np.bool_]) -> None:
-        self._room = self._kept[stays]
-        self._used = len(self._room)
+        self._buffer = self._kept[stays]
+        self._used = len(self._buffer)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Everything, for a checkpoint; nothing if there is nothing."""
+        """All reports, for a checkpoint; empty if there are none."""
         return {f"early/{name}": self._kept[name].copy() for name in _EARLY.names or ()} if self._used else {}
 
     @classmethod
     def restored(cls, state: Mapping[str, npt.NDArray[np.generic]]) -> EarlyReports:
-        """Those whose `arrays` are among these."""
+        """The reports whose `arrays` are among these."""
         self = cls()
         if "early/offset" in state:
-            self._room = np.empty(len(state["early/offset"]), dtype=_EARLY)
+            self._buffer = np.empty(len(state["early/offset"]), dtype=_EARLY)
             for name in _EARLY.names or ():
-                self._room[name] = state[f"early/{name}"]
-            self._used = len(self._room)
+                self._buffer[name] = state[f"early/{name}"]
+            self._used = len(self._buffer)
         return self

@@ -1,7 +1,7 @@
-"""One partition's gatherer, without any I/O: records and cuts in, tallies and rejects out, state in between.
+"""The logic of a gatherer, without I/O: it takes records and cuts of one partition, and returns tallies and rejects.
 
-What it tallies is a function of the log and the cuts alone, however records were batched, however often it was stopped and
-resumed: a report belongs to period `t` if it claims `t` and sits below the cut of `t`.
+Its tallies depend on the log and the cuts only, not on how records were batched or how often the gatherer was stopped and
+resumed. A report belongs to period `t` if it claims `t` and its offset is below the cut of `t`.
 """
 
 from __future__ import annotations
@@ -34,66 +34,66 @@ from streamproc.releases.tally_state import TallyState
 from streamproc.study import Study
 
 UNKNOWN_SIZE = 10_000_000
-"""People a partition admits at most when the study does not say how many it expects."""
+"""Maximum number of people that a partition admits if the study does not state its size."""
 
 MAX_UNDECIDED = 4_000_000
-"""Reports kept at most because they depend on a cut to come, under the rule `last` or with `population.ahead`.
+"""Maximum number of reports that depend on a future cut, under the rule `last` or with `population.ahead`.
 
-Then the partition pauses. All of them lie beyond the last cut that is known, so every known cut has been reached, and a cut
-does not depend on how far anybody has read.
+Above it the partition pauses. This cannot be a deadlock: all of these reports lie beyond the last known cut, so every known
+cut has been reached, and the next cut does not depend on how far a gatherer has read.
 """
 
 _OFFSET = attrgetter("offset")
 
 
 class GathererLogic:
-    """The state of one partition. Its owner feeds it in the order of the log."""
+    """The state of one partition. Records must be given in the order of the log, cuts in the order of their periods."""
 
-    def __init__(self, place: PartitionContext) -> None:
-        self._context = place
-        self._study = place.study
-        size = place.study.population.size
-        self._people = MemberIndex(place.key, UNKNOWN_SIZE if size is None else 2 * size)
+    def __init__(self, context: PartitionContext) -> None:
+        self._context = context
+        self._study = context.study
+        size = context.study.population.size
+        self._people = MemberIndex(context.key, UNKNOWN_SIZE if size is None else 2 * size)
         self._period = Period(0)
         self._cuts: dict[int, int] = {}
         self._last_cut = 0
-        """Of all that are known: cuts do not go back, so what lies below it is below the cut of every later period."""
-        self._open = OpenPeriods(place.study.population.duplicates)
+        """Offset of the last known cut. Cuts do not descend, so what is below it is below the cut of every later period."""
+        self._open = OpenPeriods(context.study.population.duplicates)
         self._joined = _nobody()
-        """Without a roster: who reported in period 1, whatever the symbol."""
+        """Without a roster: the people who reported in period 1, with any symbol."""
         self._cohort: TallyState | None = None
         self._last = np.empty(0, dtype=np.uint8)
-        self._ahead = place.study.population.ahead
+        self._ahead = context.study.population.ahead
         self._early = EarlyReports()
-        self._rejects = RejectCollector(place.partition)
-        self._symbol = place.study.symbol_index
-        self._codes = ReportCodes(place.study, place.key)
-        if place.roster is not None:
-            self._people.admit_all(individual for individual in place.roster if place.is_home(individual))
+        self._rejects = RejectCollector(context.partition)
+        self._symbol = context.study.symbol_index
+        self._codes = ReportCodes(context.study, context.key)
+        if context.roster is not None:
+            self._people.admit_all(individual for individual in context.roster if context.is_home(individual))
             self._enrol()
 
     @property
     def period(self) -> Period:
-        """The last period settled."""
+        """The last closed period."""
         return self._period
 
     @property
     def people(self) -> int:
-        """Rows in use; before period 1 is settled these may hold people who will not be members."""
+        """Number of rows in use. Before period 1 is closed, some may be of people who will not be members."""
         return len(self._people)
 
     @property
     def _fixed_people(self) -> int | None:
-        """Rows in use once the members are decided; None while ids are still admitted."""
+        """Number of rows once the members are decided; None while ids are still admitted."""
         return None if self._cohort is None else len(self._people)
 
     @property
     def paused(self) -> bool:
-        """Whether it must not read on before it learns of another cut."""
+        """Whether no more records may be ingested before another cut is added."""
         return self._open.undecided + len(self._early) > MAX_UNDECIDED
 
     def add_cut(self, cut: Cut) -> None:
-        """Take note of a valid cut; cuts come in the order of their periods."""
+        """Add a valid cut. Cuts must be added in the order of their periods."""
         self._last_cut = self._cuts[cut.period] = cut.ends[self._context.partition]
         self._rejects.reject(self._open.decide(self._min_cut, self._fixed_people), Reason.DUPLICATE)
         if self._ahead is not None and len(self._early):
@@ -102,38 +102,38 @@ class GathererLogic:
             self._buffer(others)
 
     def next_cut_offset(self) -> int | None:
-        """The offset at which the next period to settle ends, if that is known."""
+        """The offset of the next period's cut; None if that cut is not known."""
         return self._cuts.get(self._period + 1)
 
     def drain_rejects(self) -> list[Reject]:
-        """The rejects since the last call, in the order of the log: at most one for each record, whenever it was read."""
+        """The rejects that became final since the last call, in the order of the log. Each record has at most one."""
         return self._rejects.drain()
 
     def drain_reject_counts(self) -> dict[Reason, int]:
-        """How many reports were rejected for each reason since the last call, also where the reject is not final yet."""
+        """Number of reports rejected since the last call, for each reason, including rejects that are not final yet."""
         return self._rejects.drain_counts()
 
     def ingest(self, records: Sequence[Record]) -> None:
-        """Take in records in the order of the log."""
-        # Nearly every record is a report of somebody known, with a symbol of the alphabet, of this period or the next: those
-        # are recognised all together, and only the others are decoded one by one.
+        """Add the next records of the log."""
+        # Nearly every record is a report of a known individual for this period or the next, with a symbol of the alphabet.
+        # Those are decoded together in NumPy, and only the others one by one.
         self._codes.prepare_periods(self._period + 1, self._period + 2)
         ids, tails = split_reports(ByteStrings.of([record.value or b"" for record in records]))
-        rows, claims = self._people.rows(ids), self._codes.lookup(tails)
+        rows, codes = self._people.rows(ids), self._codes.lookup(tails)
         offsets = np.fromiter(map(_OFFSET, records), dtype=np.int64, count=len(records))
         done = 0
-        for place in np.flatnonzero((rows < 0) | (claims < 0)).tolist():
-            report = self._decode(records[place])
+        for index in np.flatnonzero((rows < 0) | (codes < 0)).tolist():
+            report = self._decode(records[index])
             if isinstance(report, ReportBatch):
-                self._buffer_codes(rows[done:place], claims[done:place], offsets[done:place])
-                self._ingest_batch(report, records[place].offset)
-                done = place + 1
+                self._buffer_codes(rows[done:index], codes[done:index], offsets[done:index])
+                self._ingest_batch(report, records[index].offset)
+                done = index + 1
             else:
-                rows[place], claims[place] = report or (-1, -1)
-        self._buffer_codes(rows[done:], claims[done:], offsets[done:])
+                rows[index], codes[index] = report or (-1, -1)
+        self._buffer_codes(rows[done:], codes[done:], offsets[done:])
 
     def _decode(self, record: Record) -> tuple[int, int] | ReportBatch | None:
-        """A record that the inner loop does not know: a row and a claim, a batch, or None after a reject."""
+        """Decode a record that the fast path does not recognise: a row and a code, a batch, or None after a reject."""
         try:
             report = decode_any(record.value)
         except Malformed:
@@ -152,14 +152,17 @@ class GathererLogic:
             return None
         return row, self._codes.encode(period, symbol)
 
-    def _buffer_codes(self, rows: IntArray, claims: IntArray, offsets: IntArray) -> None:
+    def _buffer_codes(self, rows: IntArray, codes: IntArray, offsets: IntArray) -> None:
         here = rows >= 0
         if here.any():
-            periods, symbols = self._codes.decode(claims[here])
+            periods, symbols = self._codes.decode(codes[here])
             self._buffer(ReportArrays(rows[here], periods, symbols, offsets[here]))
 
     def close_periods(self, position: int) -> list[Tally]:
-        """The tallies of every period whose cut is known and reached: all records below `position` have been ingested."""
+        """Close every period whose cut is known and at most `position`, and return their tallies.
+
+        All records below `position` must have been ingested.
+        """
         tallies = []
         while (cut := self.next_cut_offset()) is not None and cut <= position:
             tallies.append(self._close_next(cut))
@@ -170,19 +173,19 @@ class GathererLogic:
             self._rejects.expect_batch(offset, len(batch.ids))
         known = self._people.known
         rows = self._people.rows(batch.encoded_ids)
-        for place in np.flatnonzero(rows < 0).tolist():
-            individual = batch.ids[place]
+        for index in np.flatnonzero(rows < 0).tolist():
+            individual = batch.ids[index]
             row = known.get(individual)
             if row is None:
-                row = self._row_of(individual, int(batch.periods[place]), offset)
-            rows[place] = -1 if row is None else row
+                row = self._row_of(individual, int(batch.periods[index]), offset)
+            rows[index] = -1 if row is None else row
         here = rows >= 0
         symbols = np.where(batch.symbols < self._study.q, batch.symbols, NO_SYMBOL)
         periods, offsets = batch.periods[here].astype(np.int64), np.full(np.count_nonzero(here), offset)
         self._buffer(ReportArrays(rows[here], periods, symbols[here], offsets))
 
     def _row_of(self, individual: str, period: int, offset: int) -> int | None:
-        """The row of an id not seen since the start, admitting it where that is still open; else a reject and None."""
+        """The row of an id that was not seen since the start, which is admitted if possible; otherwise a reject and None."""
         row = self._people.find(individual)
         if row is not None:
             return row
@@ -191,14 +194,14 @@ class GathererLogic:
         elif not self._context.is_home(individual):
             self._rejects.reject_one(offset, Reason.FOREIGN_PARTITION)
         elif period != 1 or self._cohort is not None or offset >= self._cuts.get(1, offset + 1):
-            # Only a report for period 1 admits an id: ids that take part in no period 1 must not use up the capacity.
+            # Only a report for period 1 admits an id, because ids without one must not use up the capacity.
             self._rejects.reject_one(offset, Reason.UNKNOWN_PERSON)
         elif (row := self._people.admit(individual)) is None:
             self._rejects.reject_one(offset, Reason.NOT_ADMITTED)
         return row
 
     def _buffer(self, reports: ReportArrays) -> None:
-        """Sort reports by the period they claim."""
+        """Add reports to the periods that they claim."""
         if self._ahead is not None:
             reports = self._in_time(reports, self._ahead)
         reports = self._of_open_periods(reports)
@@ -208,7 +211,7 @@ class GathererLogic:
         if (first := int(periods[0])) == periods.min() == periods.max():
             self._buffer_period(first, rows, symbols, offsets)
             return
-        # One sort: the work does not grow with the product of the reports and the periods that they claim.
+        # One sort instead of one pass for each period: the time must not grow with the product of reports and periods.
         order = np.argsort(periods, kind="stable")
         starts = np.flatnonzero(np.diff(periods[order], prepend=-1)).tolist()
         for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
@@ -216,7 +219,7 @@ class GathererLogic:
             self._buffer_period(int(periods[here[0]]), rows[here], symbols[here], offsets[here])
 
     def _of_open_periods(self, reports: ReportArrays) -> ReportArrays:
-        """Those that claim a period of the study that is not settled; the others are rejected."""
+        """The reports that claim an open period of the study. The others are rejected."""
         outside = (reports.periods < 1) | (reports.periods > self._study.horizon)
         late = ~outside & (reports.periods <= self._period)
         self._rejects.reject(reports.offsets[outside], Reason.PERIOD_OUT_OF_RANGE)
@@ -225,8 +228,8 @@ class GathererLogic:
         return reports.where(~closed) if closed.any() else reports
 
     def _in_time(self, reports: ReportArrays, ahead: int) -> ReportArrays:
-        """Those that are not too early; of the others some are, and the rest waits for a cut beyond it."""
-        # Whatever is read now lies beyond the cuts of the periods that are settled.
+        """The reports that are not too early. The others are rejected, or kept until a cut beyond them is known."""
+        # Records that are read now lie beyond the cuts of the closed periods.
         cuts = np.array([self._cuts[period] for period in sorted(self._cuts)], dtype=np.int64)
         closed = self._period + np.searchsorted(cuts, reports.offsets, side="right")
         early = (reports.periods > closed + ahead) & (reports.periods <= self._study.horizon)
@@ -259,7 +262,7 @@ class GathererLogic:
         self._rejects.reject(repeated, Reason.DUPLICATE)
 
     def _min_cut(self, period: int) -> int:
-        """An offset which the cut of this open period is not below."""
+        """A lower bound of the offset of this open period's cut."""
         return self._cuts.get(period, self._last_cut)
 
     def _close_next(self, cut: int) -> Tally:
@@ -268,20 +271,20 @@ class GathererLogic:
             self._decide_members(cut)
             self._enrol()
         assert self._cohort is not None
-        settled = self._open.close(period, cut, len(self._people))
-        self._rejects.reject(settled.late, Reason.LATE)
-        self._rejects.reject(settled.repeated, Reason.DUPLICATE)
-        self._rejects.count(settled.counted)
+        closed_reports = self._open.close(period, cut, len(self._people))
+        self._rejects.reject(closed_reports.late, Reason.LATE)
+        self._rejects.reject(closed_reports.repeated, Reason.DUPLICATE)
+        self._rejects.count(closed_reports.counted)
         fill = self._study.population.missing.fill
         instead = self._last if fill is None else np.uint8(self._symbol[fill])
-        self._last = np.where(settled.symbols == NO_SYMBOL, instead, settled.symbols)
+        self._last = np.where(closed_reports.symbols == NO_SYMBOL, instead, closed_reports.symbols)
         self._cohort, counts = self._cohort.fold(self._last)
         self._period = period
         del self._cuts[period]
         return Tally(self._context.partition, period, len(self._people), counts)
 
     def _decide_members(self, cut: int) -> None:
-        """Without a roster: whoever reported in period 1, below its cut, is in the study; nobody else ever is."""
+        """Without a roster, the members of the study are the people who reported in period 1, below its cut."""
         members = self._joined.close(cut, len(self._people)).symbols != NO_SYMBOL
         self._people.retain(members)
         self._rejects.reject(self._open.retain(members), Reason.UNKNOWN_PERSON)
@@ -290,12 +293,12 @@ class GathererLogic:
         self._joined = _nobody()
 
     def _enrol(self) -> None:
-        """The members are known: from now on there is a cohort."""
+        """Create the tally state, once the members are known."""
         self._cohort = TallyState.of(self._study, len(self._people))
         self._last = np.full(len(self._people), self._symbol[self._study.population.initial], dtype=np.uint8)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Everything but the cuts, for a checkpoint; no ids in it, only their keyed hashes."""
+        """The state without the cuts, for a checkpoint. It contains keyed hashes instead of ids."""
         state: dict[str, npt.NDArray[np.generic]] = {
             "period": np.array([self._period]),
             "hashes": self._people.hashes.view(np.uint8),
@@ -309,50 +312,50 @@ class GathererLogic:
         return state | self._open.arrays() | self._early.arrays() | self._rejects.arrays()
 
     @classmethod
-    def restored(cls, place: PartitionContext, state: Mapping[str, npt.NDArray[np.generic]]) -> GathererLogic:
-        """The gatherer whose `arrays` these are; it must still be told the cuts of the periods not settled."""
-        gathering = cls(place)
-        gathering._period = Period(int(state["period"][0]))
-        gathering._people.restore(np.ascontiguousarray(state["hashes"]).view(HASH))
-        gathering._last = np.array(state["last"], dtype=np.uint8)
+    def restored(cls, context: PartitionContext, state: Mapping[str, npt.NDArray[np.generic]]) -> GathererLogic:
+        """The logic whose `arrays` these are. The cuts of the open periods must be added again."""
+        logic = cls(context)
+        logic._period = Period(int(state["period"][0]))
+        logic._people.restore(np.ascontiguousarray(state["hashes"]).view(HASH))
+        logic._last = np.array(state["last"], dtype=np.uint8)
         if "windows" in state:
-            weights = {name: state[f"weights/{name}"] for name in TallyState.releases_with_state(place.study)}
-            gathering._cohort = TallyState(place.study, gathering._period, state["windows"], weights)  # type: ignore[arg-type]
+            weights = {name: state[f"weights/{name}"] for name in TallyState.releases_with_state(context.study)}
+            logic._cohort = TallyState(context.study, logic._period, state["windows"], weights)  # type: ignore[arg-type]
         else:
-            gathering._cohort = None
-            gathering._joined = KeepFirst(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
-        gathering._early = EarlyReports.restored(state)
-        gathering._rejects.restore(state)
-        gathering._open = OpenPeriods.restored(place.study.population.duplicates, state, gathering._period + 1)
-        return gathering
+            logic._cohort = None
+            logic._joined = KeepFirst(state["joined/symbols"], state["joined/offsets"])  # type: ignore[arg-type]
+        logic._early = EarlyReports.restored(state)
+        logic._rejects.restore(state)
+        logic._open = OpenPeriods.restored(context.study.population.duplicates, state, logic._period + 1)
+        return logic
 
 
 def _nobody() -> KeepFirst:
-    """A slot for each person, all empty."""
+    """An empty buffer with a slot for each person."""
     return KeepFirst(np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class PartitionContext:
-    """Which part of which study a gatherer works on."""
+    """The study, the partition and the secret key that a gatherer works with."""
 
     study: Study
     partition: int
     key: bytes
     """The study's secret key for hashing ids."""
     roster: Sequence[str] | None = None
-    """All ids of the study, if it has a roster; only those at home here matter."""
+    """All ids of the study; None if it has no roster. Only those whose home partition this is are used."""
 
     @property
     def partitions(self) -> int:
-        """`P`, fixed for the study."""
+        """The number of partitions `P`, which is fixed for the study."""
         return self.study.broker.partitions
 
     @property
-    def key_mark(self) -> bytes:
-        """Tells this key from others, and nothing about it."""
+    def key_fingerprint(self) -> bytes:
+        """A keyed hash that identifies the key without revealing it."""
         return hashlib.blake2b(self.study.name.encode(), key=self.key, digest_size=16, person=b"key mark").digest()
 
     def is_home(self, individual: str) -> bool:
-        """Whether this is the one partition where this id's reports count."""
+        """Whether this is the home partition of an id. Reports in other partitions do not count."""
         return home_partition(individual, self.partitions) == self.partition

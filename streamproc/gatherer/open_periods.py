@@ -1,12 +1,12 @@
-"""The reports of all periods that have not been settled, in memory proportional to what was sent.
+"""The reports of all open periods, in memory proportional to the number of reports that were sent.
 
-The period that closes next has a slot for each person. Every later period is kept sparsely: it takes at most 33 bytes for
-each person who has reported for it, and 1 kB. Once the members are decided (with a roster from the start, else when period 1
-is settled), a period gets a slot for each person as soon as slots take less, so it takes at most about 12 bytes for each
-person of the partition. Before that the number of rows still grows, and slots for all rows would not be bounded by what was
-sent. `RejectCollector` keeps at most 15 bytes for each batch record that holds one of these reports, and 12 bytes for each
-reason for which other reports of that record were rejected. With `population.ahead` only so many periods are open. Reports
-that depend on a cut to come are bounded apart (`gathering.MAX_UNDECIDED`).
+The period that closes next has a slot for each person. Every later period is stored sparsely: it takes at most 33 bytes for
+each person who has reported for it, and 1 kB. Once the members are decided (with a roster from the start, otherwise when
+period 1 is closed), a period gets a slot for each person as soon as slots take less memory, so it takes at most about 12
+bytes for each person of the partition. Before that the number of rows still grows, and the memory of slots for all rows
+would not be bounded by what was sent. `RejectCollector` keeps at most 15 bytes for each batch record that holds one of these
+reports, and 12 bytes for each reason for which other reports of that record were rejected. `population.ahead` limits the
+number of open periods. The number of reports that depend on a future cut has a limit of its own (`logic.MAX_UNDECIDED`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Arrays: TypeAlias = dict[str, npt.NDArray[np.generic]]
 
 _DENSE, _SPARSE, _UNDECIDED = "dense/", "sparse/", "undecided/"
 """Names of arrays in a checkpoint. Each array holds all periods of its kind one after the other; `periods` and `lengths` say
-which periods, and how many entries each has. Undecided reports are stored in the same way whether their period has slots."""
+which periods, and how many entries each has. Undecided reports are stored in the same way with and without slots."""
 
 _BEFORE_3 = "open/"
-"""Before version 3 of state files: the arrays of one period, which has slots; the period follows in the name."""
+"""Prefix of array names in state files before version 3. The period follows; its reports have a slot for each row."""
 
 _OPEN = "open_"
-"""How the names of undecided reports begin in `OpenReports.arrays`."""
+"""Prefix of the names of undecided reports in `PeriodReports.arrays`."""
 
 
 class OpenPeriods:
-    """Reports by the period they claim. Rows are those of `People`."""
+    """The reports of each open period. Rows are those of `MemberIndex`."""
 
     def __init__(self, rule: Duplicates) -> None:
         self._rule = rule
@@ -51,7 +51,7 @@ class OpenPeriods:
 
     @property
     def undecided(self) -> int:
-        """Reports kept because another one of their person may or may not lie below a cut."""
+        """Number of reports of which a future cut decides whether they count."""
         return sum(reports.undecided for reports in self._reports.values())
 
     def add(
@@ -65,9 +65,9 @@ class OpenPeriods:
         people: int | None,
         is_next: bool,
     ) -> IntArray:
-        """Reports for one period in the order of the log; it ends at offset `sure` or later.
+        """Add reports for one period in the order of the log; the period's cut is at offset `min_cut` or later.
 
-        `people` is None until the members are decided. `is_next`: whether it closes next. Answers with the offsets of
+        `people` is None until the members are decided. `is_next` says whether the period closes next. Returns the offsets of
         reports that cannot count any more.
         """
         reports = self._of(period)
@@ -77,29 +77,35 @@ class OpenPeriods:
         return repeated
 
     def decide(self, min_cut: Callable[[int], int], people: int | None) -> IntArray:
-        """Each period ends at offset `sure(period)` or later: the offsets of reports that cannot count any more."""
-        named = [np.empty(0, dtype=np.int64)]
+        """Note that each period's cut is at offset `min_cut(period)` or later.
+
+        Returns the offsets of reports that cannot count any more.
+        """
+        superseded = [np.empty(0, dtype=np.int64)]
         for period, reports in self._reports.items() if self._rule == "last" else ():
-            named.append(reports.decide(min_cut(period)))
+            superseded.append(reports.decide(min_cut(period)))
             if _is_smaller_dense(reports, people):
-                named.append(reports.make_dense())
-        return np.concatenate(named)
+                superseded.append(reports.make_dense())
+        return np.concatenate(superseded)
 
     def close(self, period: int, cut: int, people: int) -> ClosedReports:
-        """Each of `people` rows' symbol in this period, from the reports below `cut`; the period is here no longer."""
-        settled = self._of(period).close(cut, people)
+        """Remove a period, and return the symbol of each of `people` rows from the reports below `cut`."""
+        closed_reports = self._of(period).close(cut, people)
         del self._reports[period]
-        return settled
+        return closed_reports
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
-        named = [reports.retain(members) for reports in self._reports.values()]
-        return np.concatenate([np.empty(0, dtype=np.int64), *named])
+        superseded = [reports.retain(members) for reports in self._reports.values()]
+        return np.concatenate([np.empty(0, dtype=np.int64), *superseded])
 
     def fix_rows(self, people: int) -> IntArray:
-        """The members are decided: give slots to periods for which these take less; as `decide` answers."""
-        named = [reports.make_dense() for reports in self._reports.values() if _is_smaller_dense(reports, people)]
-        return np.concatenate([np.empty(0, dtype=np.int64), *named])
+        """Give slots to the periods for which they take less memory, once the members are decided.
+
+        Returns the offsets of reports that cannot count any more.
+        """
+        superseded = [reports.make_dense() for reports in self._reports.values() if _is_smaller_dense(reports, people)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *superseded])
 
     def _of(self, period: int) -> PeriodReports:
         if period not in self._reports:
@@ -107,7 +113,7 @@ class OpenPeriods:
         return self._reports[period]
 
     def _new(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> PeriodReports:
-        # The arrays of a checkpoint are what `arrays` gave.
+        # The arrays have the names of the parameters, because `arrays` gave them these names.
         return KeepFirst(**arrays) if self._rule == "first" else KeepLast(**arrays)  # type: ignore[arg-type]
 
     def arrays(self) -> Arrays:
@@ -128,7 +134,7 @@ class OpenPeriods:
 
     @classmethod
     def restored(cls, rule: Duplicates, state: Mapping[str, npt.NDArray[np.generic]], next_period: int) -> OpenPeriods:
-        """Those whose `arrays` are among these. A checkpoint is written when period 1 is settled or later."""
+        """The open periods whose `arrays` are among these. A checkpoint is written when period 1 is closed or later."""
         self = cls(rule)
         by_period: dict[int, Arrays] = {}
         for period in {int(name.split("/")[1]) for name in state if name.startswith(_BEFORE_3)}:

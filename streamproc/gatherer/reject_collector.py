@@ -1,7 +1,8 @@
-"""Rejects on their way out: one for each record that holds a report which does not count.
+"""Collects rejects: one for each record that holds a report which does not count.
 
-Reports of one record may be decided at different times. The reject of a batch is therefore made when all of its reports are
-decided: then it is final, and depends on the log and the cuts alone, but for the reasons of a report that has several.
+The reports of one record may be decided at different times, so the reject of a batch is made when all of its reports are
+decided. Then it is final, and depends on the log and the cuts only, except that a report with several reasons is rejected
+for any one of them.
 """
 
 from __future__ import annotations
@@ -17,46 +18,46 @@ from streamproc.privacy.types import IntArray
 from streamproc.protocol.rejects import Reason, Reject
 
 _REASONS = tuple(Reason)
-_PLACE = {reason: place for place, reason in enumerate(_REASONS)}
+_INDEX = {reason: index for index, reason in enumerate(_REASONS)}
 _COUNTS, _BATCHES = "batches/rejected/", "batches/with/"
-"""Names of arrays in a checkpoint, followed by a reason: how many reports, and of which batch."""
+"""Prefixes of array names in a checkpoint; a reason follows. The arrays hold numbers of reports, and their batches."""
 _OFFSET = attrgetter("offset")
 _BITS = 4
-"""Of a key that say the reason; the others say the batch."""
+"""Number of low bits of a key that hold the reason; the others hold the batch."""
 
 
 class RejectCollector:
     """The rejects of one partition.
 
-    A batch with undecided reports takes 12 bytes, up to 15 with the room to grow, and 12 bytes for each reason for which
+    A batch with undecided reports takes 12 bytes, up to 15 with the spare capacity, and 12 bytes for each reason for which
     reports of it were rejected.
     """
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
         self._decided: Counter[Reason] = Counter()
-        """Reports rejected since the last call of `take_counts`."""
+        """Number of reports rejected since the last call of `drain_counts`."""
         self._single: list[tuple[IntArray, Reason]] = []
-        """Offsets of records with one report, or of batches read by a version that did not keep them together."""
+        """Offsets of records with one report, or of batches in checkpoints that do not list batches."""
         self._ones: list[tuple[int, Reason]] = []
         self._offsets = np.empty(0, dtype=np.int64)
-        """Of batches with undecided reports, ascending; `_left` goes with it, and both have room at their end."""
+        """Offsets of batches with undecided reports, ascending. Only the first `_used` entries are valid, as in `_left`."""
         self._left = np.empty(0, dtype=np.int32)
-        """Reports of each that are not decided yet."""
+        """Number of undecided reports of each of these batches."""
         self._used = 0
         self._counts = BatchCounts()
 
     def expect_batch(self, offset: int, reports: int) -> None:
-        """A batch of so many reports comes next in the log."""
+        """Note that the next record of the log is a batch of this many reports."""
         if self._used == len(self._offsets):
-            room = self._used // 4 + 16
-            self._offsets = np.append(self._offsets, np.zeros(room, dtype=np.int64))
-            self._left = np.append(self._left, np.zeros(room, dtype=np.int32))
+            spare = self._used // 4 + 16
+            self._offsets = np.append(self._offsets, np.zeros(spare, dtype=np.int64))
+            self._left = np.append(self._left, np.zeros(spare, dtype=np.int32))
         self._offsets[self._used], self._left[self._used] = offset, reports
         self._used += 1
 
     def reject(self, offsets: IntArray, reason: Reason) -> None:
-        """Reports in these records do not count; an offset comes once for each report."""
+        """Reject reports by the offsets of their records. An offset occurs once for each report."""
         if len(offsets):
             self._decided[reason] += len(offsets)
             batches, numbers, others = self._decide(offsets)
@@ -66,7 +67,7 @@ class RejectCollector:
                 self._single.append((others, reason))
 
     def reject_one(self, offset: int, reason: Reason) -> None:
-        """A report in the record that is being read does not count."""
+        """Reject one report of the record that is being read."""
         self._decided[reason] += 1
         last = self._used - 1
         if last >= 0 and self._offsets[last] == offset:
@@ -76,29 +77,29 @@ class RejectCollector:
             self._ones.append((offset, reason))
 
     def count(self, offsets: IntArray) -> None:
-        """Reports in these records count."""
+        """Note that reports in these records count. An offset occurs once for each report."""
         if self._used:
             self._decide(offsets)
 
     def drain_counts(self) -> dict[Reason, int]:
-        """How many reports were rejected since the last call, whether or not the reject of their record is final."""
+        """Number of reports rejected since the last call, for each reason, including rejects that are not final yet."""
         counts, self._decided = dict(self._decided), Counter()
         return counts
 
     def _decide(self, offsets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The known batches of these reports, how many are in each, and the offsets of those that are in none."""
+        """Mark reports as decided. Returns their batches, the number in each, and the offsets of reports in no batch."""
         none = np.empty(0, dtype=np.int64)
         if not self._used:
             return none, none, offsets
         known = self._offsets[: self._used]
-        places = np.searchsorted(known, offsets)
-        in_batch = known[np.minimum(places, self._used - 1)] == offsets
-        places = places[in_batch]
-        if len(places) < self._used // 16:
-            batches, numbers = np.unique(places, return_counts=True)
+        indices = np.searchsorted(known, offsets)
+        in_batch = known[np.minimum(indices, self._used - 1)] == offsets
+        indices = indices[in_batch]
+        if len(indices) < self._used // 16:
+            batches, numbers = np.unique(indices, return_counts=True)
         else:
-            # One pass over all batches is faster than a sort, unless there are few reports.
-            in_each = np.bincount(places, minlength=self._used)
+            # One pass over all batches is faster than a sort unless there are few reports.
+            in_each = np.bincount(indices, minlength=self._used)
             batches = np.flatnonzero(in_each)
             numbers = in_each[batches]
         self._left[batches] -= numbers.astype(np.int32)
@@ -120,22 +121,22 @@ class RejectCollector:
     def _drain_single(self) -> list[Reject]:
         if not self._single and not self._ones:
             return []
-        ones = np.array([(offset, _PLACE[reason]) for offset, reason in self._ones], dtype=np.int64).reshape(-1, 2)
+        ones = np.array([(offset, _INDEX[reason]) for offset, reason in self._ones], dtype=np.int64).reshape(-1, 2)
         offsets = np.concatenate([ones[:, 0], *(offsets for offsets, _ in self._single)])
-        reasons = np.concatenate([ones[:, 1], *(np.full(len(each), _PLACE[reason]) for each, reason in self._single)])
+        reasons = np.concatenate([ones[:, 1], *(np.full(len(each), _INDEX[reason]) for each, reason in self._single)])
         self._single, self._ones = [], []
         order = np.argsort(offsets, kind="stable")
         offsets, reasons = offsets[order], reasons[order]
         if (offsets[1:] > offsets[:-1]).all():
             pairs = zip(offsets.tolist(), reasons.tolist(), strict=True)
-            return [Reject(self._partition, offset, _REASONS[place]) for offset, place in pairs]
+            return [Reject(self._partition, offset, _REASONS[index]) for offset, index in pairs]
         counts: dict[int, Counter[Reason]] = defaultdict(Counter)
-        for offset, place in zip(offsets.tolist(), reasons.tolist(), strict=True):
-            counts[offset][_REASONS[place]] += 1
+        for offset, index in zip(offsets.tolist(), reasons.tolist(), strict=True):
+            counts[offset][_REASONS[index]] += 1
         return [Reject.of(self._partition, offset, counts[offset]) for offset in counts]
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Batches with undecided reports, for a checkpoint, after `drain`; nothing if there are none."""
+        """The batches with undecided reports, for a checkpoint; empty if there are none. Call `drain` before."""
         if not self._used:
             return {}
         return {
@@ -145,7 +146,7 @@ class RejectCollector:
         }
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up what `arrays` gave."""
+        """Restore what `arrays` returned."""
         if "batches/offsets" in state:
             self._offsets = np.array(state["batches/offsets"], dtype=np.int64)
             self._left = np.array(state["batches/left"], dtype=np.int32)
@@ -154,30 +155,30 @@ class RejectCollector:
 
 
 class BatchCounts:
-    """Rejected reports by batch and reason, 12 bytes for each pair that occurs. Batches are numbered from 0."""
+    """Number of rejected reports by batch and reason, in 12 bytes for each pair. Batches are numbered from 0."""
 
     def __init__(self) -> None:
         self._keys = np.empty(0, dtype=np.int64)
-        """The number of a batch and the place of a reason, ascending."""
+        """The number of a batch and the index of a reason in one integer, ascending."""
         self._numbers = np.empty(0, dtype=np.int32)
         self._new: list[tuple[IntArray, IntArray]] = []
-        """Keys and numbers that are not among those yet."""
+        """Keys and numbers that were added since the last merge."""
         self._new_ones: Counter[int] = Counter()
 
     def add(self, batches: IntArray, numbers: IntArray, reason: Reason) -> None:
-        """So many reports of each of these batches are rejected."""
-        self._new.append(((batches << _BITS) | _PLACE[reason], numbers))
+        """Add this number of rejected reports to each of these batches."""
+        self._new.append(((batches << _BITS) | _INDEX[reason], numbers))
         if len(self._new) >= _MERGE_EVERY:
             self._merge()
 
     def add_one(self, batch: int, reason: Reason) -> None:
-        """A report of this batch is rejected."""
-        self._new_ones[(batch << _BITS) | _PLACE[reason]] += 1
+        """Add one rejected report to a batch."""
+        self._new_ones[(batch << _BITS) | _INDEX[reason]] += 1
         if len(self._new_ones) >= _MERGE_EVERY:
             self._merge()
 
     def take(self, final: npt.NDArray[np.bool_]) -> dict[int, dict[Reason, int]]:
-        """The counts of those batches that are marked, which are here no longer; the others are numbered from 0 again."""
+        """Remove the batches that are marked in `final`, and return their counts. The others are renumbered from 0."""
         self._merge()
         batches = self._keys >> _BITS
         gone = final[batches]
@@ -190,18 +191,18 @@ class BatchCounts:
         return taken
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Everything, for a checkpoint."""
+        """All counts, for a checkpoint."""
         self._merge()
         state: dict[str, npt.NDArray[np.generic]] = {}
-        for place, reason in enumerate(_REASONS):
-            here = self._keys % (1 << _BITS) == place
+        for index, reason in enumerate(_REASONS):
+            here = self._keys % (1 << _BITS) == index
             if here.any():
                 state[_BATCHES + reason] = self._keys[here] >> _BITS
                 state[_COUNTS + reason] = self._numbers[here]
         return state
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]], batches: int) -> None:
-        """Take up what `arrays` gave. Raises ValueError if it names other batches than these."""
+        """Restore what `arrays` returned. Raises ValueError if it has other batches than `0..batches-1`."""
         for reason in _REASONS:
             if _COUNTS + reason in state:
                 of = np.array(state[_BATCHES + reason], dtype=np.int64)
@@ -217,8 +218,8 @@ class BatchCounts:
         keys = np.concatenate([ones[:, 0], *(keys for keys, _ in self._new)])
         added = np.concatenate([ones[:, 1], *(numbers for _, numbers in self._new)])
         self._new, self._new_ones = [], Counter()
-        keys, place = np.unique(keys, return_inverse=True)
-        numbers = np.bincount(place, weights=added).astype(np.int32)
+        keys, index = np.unique(keys, return_inverse=True)
+        numbers = np.bincount(index, weights=added).astype(np.int32)
         at = np.searchsorted(self._keys, keys)
         known = np.append(self._keys, -1)[at] == keys
         self._numbers[at[known]] += numbers[known]
@@ -227,4 +228,4 @@ class BatchCounts:
 
 
 _MERGE_EVERY = 1_000
-"""Additions that `BatchCounts` collects before it merges them: a merge copies everything."""
+"""Number of additions that `BatchCounts` collects before it merges them, because a merge copies all counts."""

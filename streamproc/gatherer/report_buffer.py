@@ -1,8 +1,8 @@
-"""Reports of one open period, kept so that any cut can still decide which of them count.
+"""The reports of one open period, stored so that any future cut can decide which of them count.
 
-A gatherer may read past a cut before it learns of it, so a report is kept with its offset until the period is settled.
-Reports are kept sparsely at first, in memory proportional to their number; `make_dense` gives each row a slot, which is
-quicker, and smaller when most people have reported.
+A gatherer may read past a cut before it knows the cut, so a report is stored with its offset until the period is closed.
+Reports are stored sparsely at first, in memory proportional to their number. `make_dense` gives each row a slot, which is
+faster, and smaller when most people have reported.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from streamproc.privacy.types import IntArray
 
 
 class ClosedReports(NamedTuple):
-    """What became of a period's reports at its cut."""
+    """The result of closing a period at its cut."""
 
     symbols: Symbols
-    """By row."""
+    """The symbol of each row; `NO_SYMBOL` where no report counts."""
     late: IntArray
-    """Offsets of kept reports at or beyond the cut, ascending."""
+    """Offsets of stored reports at or beyond the cut, ascending."""
     repeated: IntArray
-    """Offsets of reports that another one of the same person supersedes, as far as they were not named before."""
+    """Offsets of reports that another one of the same person supersedes and that no earlier call returned."""
     counted: IntArray
     """Offsets of the reports that count."""
 
 
 class PeriodReports(Protocol):
-    """The reports of one period that has not been settled. Rows are those of `People`.
+    """The reports of one open period. Rows are those of `MemberIndex`.
 
-    Whatever is not counted is named once: by `add`, by `decide`, by `keep`, by `make_dense`, or in the end by `settle`.
+    The offset of each report that does not count is returned once: by `add`, `decide`, `retain`, `make_dense` or `close`.
     """
 
     @property
     def undecided(self) -> int:
-        """Reports kept because another one of their person may or may not lie below the cut."""
+        """Number of reports of which the cut decides whether they count."""
         ...
 
     @property
     def sparse_bytes(self) -> int:
-        """Memory taken by reports that are kept sparsely; 0 when each row has a slot."""
+        """Bytes of memory of reports that are stored sparsely; 0 when each row has a slot."""
         ...
 
     def make_dense(self) -> IntArray:
-        """Give each row a slot unless it has one; return the offsets of reports that cannot count any more."""
+        """Give each row a slot unless rows have slots; return the offsets of reports that cannot count any more."""
         ...
 
     def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, min_cut: int) -> IntArray:
-        """Reports in the order of the log; a row may occur several times. The period ends at offset `sure` or later.
+        """Add reports in the order of the log; a row may occur several times. The cut is at offset `min_cut` or later.
 
         Returns the offsets of reports that cannot count any more, because another one does.
         """
         ...
 
     def decide(self, min_cut: int) -> IntArray:
-        """The period ends at offset `sure` or later: return the offsets of reports that cannot count any more."""
+        """Note that the cut is at offset `min_cut` or later; return the offsets of reports that cannot count any more."""
         ...
 
     def close(self, cut: int, people: int) -> ClosedReports:
-        """Each of `people` rows' symbol by the rule, from the reports below `cut`."""
+        """The symbol of each of `people` rows by the rule, from the reports below `cut`."""
         ...
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
@@ -68,41 +68,41 @@ class PeriodReports(Protocol):
         ...
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Everything, for a checkpoint."""
+        """All reports, for a checkpoint."""
         ...
 
 
 class KeepFirst:
-    """The rule `first`: a person's earliest report is enough, since if it lies beyond the cut so do all others."""
+    """The rule `first`. Only the earliest report of each person is stored: if it lies beyond the cut, all others do."""
 
     undecided = 0
 
     def __init__(
         self, symbols: Symbols | None = None, offsets: IntArray | None = None, rows: IntArray | None = None
     ) -> None:
-        """What `arrays` gave; by row if `rows` is None."""
+        """Take what `arrays` returned. If `rows` is None, there is an entry for each row."""
         self._first = _kept_from(symbols, offsets, rows)
 
     @property
     def sparse_bytes(self) -> int:
-        """Memory taken by reports that are kept sparsely; 0 when each row has a slot."""
+        """Bytes of memory of reports that are stored sparsely; 0 when each row has a slot."""
         return _sparse_bytes(self._first)
 
     def make_dense(self) -> IntArray:
-        """Give each row a slot."""
+        """Give each row a slot; return the offsets of reports that cannot count any more."""
         self._first, repeated = _dense(self._first, latest=False)
         return repeated
 
     def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, min_cut: int = 0) -> IntArray:
-        """Of a row's reports the earliest stays."""
+        """Store the earliest report of each row; return the offsets of the others."""
         return self._first.put(rows, symbols, offsets, latest=False)
 
     def decide(self, min_cut: int) -> IntArray:
-        """Nothing: whether a report can count does not depend on the cut."""
+        """Return no offsets: which report of a person can count does not depend on the cut."""
         return np.empty(0, dtype=np.int64)
 
     def close(self, cut: int, people: int) -> ClosedReports:
-        """The earliest report, if it lies below the cut."""
+        """The symbol of each row's earliest report, if that lies below the cut."""
         dense, repeated = _dense(self._first, latest=False)
         dense.grow(people)
         symbols, offsets = dense.symbols[:people], dense.offsets[:people]
@@ -110,19 +110,19 @@ class KeepFirst:
         return ClosedReports(np.where(offsets < cut, symbols, NO_SYMBOL), late, repeated, offsets[offsets < cut])
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Drop strangers' reports."""
+        """Drop the reports of non-members; return their offsets."""
         return np.sort(self._first.retain(members))
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """By row, or sparsely."""
+        """All reports, for a checkpoint; with `rows` if they are stored sparsely."""
         return _arrays(self._first)
 
 
 class KeepLast:
-    """The rule `last`: a person's latest report below the cut.
+    """The rule `last`: a person's latest report below the cut counts.
 
-    Below an offset that surely belongs to the period the latest is enough; beyond it every report is kept, since the latest
-    may turn out to lie beyond the cut while an earlier one does not.
+    Below `min_cut`, only the latest report of each person is stored. From there on every report is stored, because the
+    latest one may lie beyond the cut while an earlier one does not.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class KeepLast:
         open_offsets: IntArray | None = None,
         rows: IntArray | None = None,
     ) -> None:
-        """What `arrays` gave; decided ones by row if `rows` is None."""
+        """Take what `arrays` returned. If `rows` is None, there is an entry of decided reports for each row."""
         self._last = _kept_from(symbols, offsets, rows)
         self._open = ReportQueue()
         if open_rows is not None and open_symbols is not None and open_offsets is not None:
@@ -142,33 +142,33 @@ class KeepLast:
 
     @property
     def undecided(self) -> int:
-        """Reports kept beyond what surely belongs to the period."""
+        """Number of reports at or beyond the last `min_cut`."""
         return len(self._open)
 
     @property
     def sparse_bytes(self) -> int:
-        """Memory taken by decided reports that are kept sparsely; 0 when each row has a slot."""
+        """Bytes of memory of decided reports that are stored sparsely; 0 when each row has a slot."""
         return _sparse_bytes(self._last)
 
     def make_dense(self) -> IntArray:
-        """Give each row a slot for its decided report."""
+        """Give each row a slot for its decided report; return the offsets of reports that cannot count any more."""
         self._last, repeated = _dense(self._last, latest=True)
         return repeated
 
     def add(self, rows: IntArray, symbols: Symbols, offsets: IntArray, min_cut: int) -> IntArray:
-        """All stay of which it is not sure that they are superseded."""
+        """Store every report that could still be the latest one below the cut; return the offsets of the others."""
         self._open.append(rows, symbols, offsets)
         return self.decide(min_cut)
 
     def decide(self, min_cut: int) -> IntArray:
-        """Of what lies below `sure`, only each row's latest stays."""
+        """Keep only the latest report of each row below `min_cut`; return the offsets of the others."""
         below = self._open.take_below(min_cut)
         if not len(below):
             return np.empty(0, dtype=np.int64)
         return self._last.put(below.rows, below.symbols, below.offsets, latest=True)
 
     def close(self, cut: int, people: int) -> ClosedReports:
-        """The latest report below the cut."""
+        """The symbol of each row's latest report below the cut."""
         superseded = self.decide(cut)
         dense, repeated = _dense(self._last, latest=True)
         dense.grow(people)
@@ -177,11 +177,11 @@ class KeepLast:
         return ClosedReports(dense.symbols[:people].copy(), self._open.offsets.copy(), named, counted[counted != NO_OFFSET])
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Drop strangers' reports."""
+        """Drop the reports of non-members; return their offsets."""
         return np.sort(np.concatenate([self._last.retain(members), self._open.retain(members)]))
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """By row or sparsely what is decided, in the order of the log what is not."""
+        """All reports, for a checkpoint. Undecided reports are in the order of the log."""
         return _arrays(self._last) | {
             "open_rows": self._open.rows,
             "open_symbols": self._open.symbols,
@@ -205,7 +205,7 @@ def _sparse_bytes(kept: ReportPerRow | SparseReportPerRow) -> int:
 
 
 def _dense(kept: ReportPerRow | SparseReportPerRow, *, latest: bool) -> tuple[ReportPerRow, IntArray]:
-    """The same reports with a slot for each row, and the offsets of repeats that were not named before."""
+    """The reports with a slot for each row, and the offsets of repeats that no earlier call returned."""
     return kept.make_dense(latest=latest) if isinstance(kept, SparseReportPerRow) else (kept, np.empty(0, dtype=np.int64))
 
 
@@ -216,7 +216,7 @@ def _arrays(kept: ReportPerRow | SparseReportPerRow) -> dict[str, npt.NDArray[np
 
 
 Symbols: TypeAlias = npt.NDArray[np.uint8]
-"""Alphabet indices, `NOTHING` where there is no report."""
+"""Alphabet indices, `NO_SYMBOL` where there is no report."""
 
 NO_SYMBOL = np.uint8(255)
 
@@ -226,21 +226,21 @@ NO_OFFSET = np.iinfo(np.int64).max
 _REPORT = np.dtype([("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
 
 SLOT_BYTES = 9
-"""What `ByRow` takes for each row, whether it has a report or not."""
+"""Bytes of memory that `ReportPerRow` takes for each row, with or without a report."""
 
 _MIN_REPEATS = 64
-"""Repeats that `SparseByRow` may hold besides as many as there are rows with a report."""
+"""Number of repeats that `SparseReportPerRow` may hold in addition to one for each row with a report."""
 
 
 class ReportPerRow:
-    """At most one report for each row; it grows as rows turn up."""
+    """At most one report for each row. The number of rows grows as needed."""
 
     def __init__(self, symbols: Symbols | None = None, offsets: IntArray | None = None) -> None:
         self.symbols = np.empty(0, dtype=np.uint8) if symbols is None else symbols.copy()
         self.offsets = np.empty(0, dtype=np.int64) if offsets is None else offsets.copy()
 
     def put(self, rows: IntArray, symbols: Symbols, offsets: IntArray, *, latest: bool) -> IntArray:
-        """Let the latest or the earliest of each row's reports take its place; the offsets of those that lost theirs."""
+        """Store the latest (or earliest) report of each row. Returns the offsets of the reports that it supersedes."""
         self.grow(int(rows.max(initial=-1)) + 1)
         taken = offsets[:0]
         if not latest:
@@ -249,7 +249,7 @@ class ReportPerRow:
             rows, symbols, offsets = rows[fresh], symbols[fresh], offsets[fresh]
         before = self.offsets[rows]
         order = np.arange(len(rows))
-        # Of repeated indices NumPy keeps the last assignment; the offsets overwritten here are written again below.
+        # NumPy keeps the last assignment of repeated indices. The offsets that are overwritten here are restored below.
         turned = slice(None, None, 1 if latest else -1)
         self.offsets[rows[turned]] = order[turned]
         wins = self.offsets[rows] == order
@@ -259,14 +259,14 @@ class ReportPerRow:
         return repeated
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Only the members' rows; the offsets of the others' reports."""
+        """Keep the rows of members only; return the offsets of the dropped reports."""
         self.grow(len(members))
-        strangers: IntArray = self.offsets[: len(members)][~members]
+        dropped: IntArray = self.offsets[: len(members)][~members]
         self.symbols, self.offsets = self.symbols[: len(members)][members], self.offsets[: len(members)][members]
-        return strangers[strangers < NO_OFFSET]
+        return dropped[dropped < NO_OFFSET]
 
     def grow(self, rows: int) -> None:
-        """Make room for this many rows, and some more."""
+        """Allocate at least this many rows."""
         missing = rows - len(self.symbols)
         if missing > 0:
             room = max(missing, len(self.symbols) // 4)
@@ -275,10 +275,10 @@ class ReportPerRow:
 
 
 class ReportQueue:
-    """Any number of reports in the order of the log."""
+    """Reports in the order of the log, any number for each row."""
 
     def __init__(self) -> None:
-        self._room = np.empty(0, dtype=_REPORT)
+        self._buffer = np.empty(0, dtype=_REPORT)
         self._used = 0
 
     def __len__(self) -> int:
@@ -286,80 +286,80 @@ class ReportQueue:
 
     @property
     def rows(self) -> IntArray:
-        """Of each report."""
-        return self._room["row"][: self._used].astype(np.int64)
+        """Row of each report."""
+        return self._buffer["row"][: self._used].astype(np.int64)
 
     @property
     def symbols(self) -> Symbols:
-        """Of each report."""
-        return self._room["symbol"][: self._used]
+        """Symbol of each report."""
+        return self._buffer["symbol"][: self._used]
 
     @property
     def offsets(self) -> IntArray:
-        """Of each report; they do not descend."""
-        return self._room["offset"][: self._used]
+        """Offset of each report, not descending."""
+        return self._buffer["offset"][: self._used]
 
     @property
     def nbytes(self) -> int:
-        """Memory taken."""
-        return self._room.nbytes
+        """Bytes of memory allocated."""
+        return self._buffer.nbytes
 
     def append(self, rows: IntArray, symbols: Symbols, offsets: IntArray) -> None:
-        """Reports that come after those that are here."""
+        """Add reports that come after the present ones in the log."""
         start, self._used = self._used, self._used + len(rows)
-        if self._used > len(self._room):
-            more = np.empty(max(self._used, len(self._room) * 5 // 4), dtype=_REPORT)
-            more[:start] = self._room[:start]
-            self._room = more
-        new = self._room[start : self._used]
+        if self._used > len(self._buffer):
+            more = np.empty(max(self._used, len(self._buffer) * 5 // 4), dtype=_REPORT)
+            more[:start] = self._buffer[:start]
+            self._buffer = more
+        new = self._buffer[start : self._used]
         new["row"], new["symbol"], new["offset"] = rows, symbols, offsets
 
     def take_below(self, offset: int) -> ReportQueue:
-        """Those below the offset, which are here no longer."""
+        """Remove and return the reports below an offset."""
         taken = ReportQueue()
         if self._used and self.offsets[0] < offset:
             count = int(np.searchsorted(self.offsets, offset))
             taken.append(self.rows[:count], self.symbols[:count], self.offsets[:count])
-            self._room, self._used = self._room[count : self._used].copy(), self._used - count
+            self._buffer, self._used = self._buffer[count : self._used].copy(), self._used - count
         return taken
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Only the members' reports, their rows closing ranks; the offsets of the others'."""
+        """Drop the reports of non-members and renumber the rows; return the offsets of the dropped reports."""
         stays = members[self.rows]
-        strangers = self.offsets[~stays]
-        self._room = self._room[: self._used][stays]
-        self._used = len(self._room)
-        self._room["row"] = (np.cumsum(members) - 1)[self.rows]
-        return strangers
+        dropped = self.offsets[~stays]
+        self._buffer = self._buffer[: self._used][stays]
+        self._used = len(self._buffer)
+        self._buffer["row"] = (np.cumsum(members) - 1)[self.rows]
+        return dropped
 
     def remove_repeats(self, *, latest: bool) -> IntArray:
-        """Keep the latest or the earliest report of each row; the offsets of the others."""
-        order = np.argsort(self._room["row"][: self._used], kind="stable")
-        rows = self._room["row"][order]
+        """Keep the latest (or earliest) report of each row; return the offsets of the others."""
+        order = np.argsort(self._buffer["row"][: self._used], kind="stable")
+        rows = self._buffer["row"][order]
         differs = rows[1:] != rows[:-1]
         ends = np.concatenate([differs, [True]]) if latest else np.concatenate([[True], differs])
         stays = np.zeros(self._used, dtype=np.bool_)
         stays[order[ends[: self._used]]] = True
         repeated: IntArray = self.offsets[~stays]
-        self._room = self._room[: self._used][stays]
-        self._used = len(self._room)
+        self._buffer = self._buffer[: self._used][stays]
+        self._used = len(self._buffer)
         return repeated
 
 
 class SparseReportPerRow:
     """At most one report for each row, in memory proportional to the rows that have one.
 
-    Reports are appended, and repeats removed when there may be more of them than rows: so a report takes 13 bytes, and with
-    its repeats and the room to grow at most 33.
+    Reports are appended, and repeats are removed when there may be more of them than rows. So a report takes 13 bytes, and
+    at most 33 with its repeats and the spare capacity.
     """
 
     def __init__(self) -> None:
         self.reports = ReportQueue()
         self._distinct = 0
-        """Rows that had a report when repeats were last removed."""
+        """Number of rows that had a report when repeats were last removed."""
 
     def put(self, rows: IntArray, symbols: Symbols, offsets: IntArray, *, latest: bool) -> IntArray:
-        """As `ByRow.put`, but the offsets of those that lost their place may be told by a later call, or by `make_dense`."""
+        """As `ReportPerRow.put`, but a later call or `make_dense` may return the offsets of the superseded reports."""
         self.reports.append(rows, symbols, offsets)
         if len(self.reports) <= 2 * self._distinct + _MIN_REPEATS:
             return offsets[:0]
@@ -368,10 +368,10 @@ class SparseReportPerRow:
         return repeated
 
     def make_dense(self, *, latest: bool) -> tuple[ReportPerRow, IntArray]:
-        """The same reports with a slot for each row, and the offsets of those that lost their place."""
+        """The reports with a slot for each row, and the offsets of the superseded reports."""
         dense = ReportPerRow()
         return dense, dense.put(self.reports.rows, self.reports.symbols, self.reports.offsets, latest=latest)
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
-        """Only the members' rows; the offsets of the others' reports."""
+        """Keep the rows of members only; return the offsets of the dropped reports."""
         return self.reports.retain(members)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 
 from streamproc.errors import Malformed, Refused
-from streamproc.log.port import Log, Offset, Reader
+from streamproc.log.port import Log, Offset
+from streamproc.log.topic_tail import TopicTail
 from streamproc.privacy.types import Period
 from streamproc.protocol.control import KEY_BYTES, Cut, CutSequence, Key, decode_control
 from streamproc.protocol.topics import Topics
@@ -15,29 +16,28 @@ from streamproc.study import Study
 class ControlFollower:
     """Reads the control topic from its start. Ignores malformed records and cuts that are not accepted."""
 
-    def __init__(self, study: Study, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, study: Study, tail: TopicTail) -> None:
+        self._tail = tail
         self.key: bytes | None = None
         """The first key on the topic, or None if none was read yet."""
         self.sequence = CutSequence(study.broker.partitions, study.horizon)
 
     @classmethod
     async def open(cls, log: Log, study: Study) -> ControlFollower:
-        """Return a follower that has read nothing yet. Raises Refused if the first records were deleted."""
-        topic = Topics(study.name).control
-        if await log.start_offset(topic, 0) > 0:
-            raise Refused(f"topic {topic}: its first records are gone; it must be kept forever")
-        return cls(study, await log.reader(topic, 0, Offset(0)))
+        """Return a follower that has read nothing yet. Raises TopicLost if the first records were deleted."""
+        tail = TopicTail(log, Topics(study.name).control)
+        await tail.open()
+        return cls(study, tail)
 
     @property
     def position(self) -> Offset:
         """Next offset to read."""
-        return self._reader.position
+        return self._tail.position
 
     async def poll(self, *, timeout: float) -> list[Cut]:
         """Wait up to `timeout` seconds for records, and return the accepted cuts among them."""
         new = []
-        for record in await self._reader.read(timeout=timeout):
+        for record in await self._tail.poll(timeout=timeout):
             try:
                 message = decode_control(record.value)
             except Malformed:
@@ -51,13 +51,13 @@ class ControlFollower:
     async def catch_up(self, end: Offset) -> list[Cut]:
         """Read everything below `end` and return the accepted cuts."""
         new = []
-        while self._reader.position < end:
+        while self._tail.position < end:
             new += await self.poll(timeout=0.5)
         return new
 
     async def close(self) -> None:
         """Stop reading."""
-        await self._reader.close()
+        await self._tail.close()
 
 
 async def append_key(log: Log, study: Study) -> None:

@@ -1,4 +1,4 @@
-"""What travels and what is kept: every record of every topic as bytes, and back. Pure; `docs/wire-format.md` is its page.
+"""Encoding and decoding of every record and every state file. Pure functions; `docs/wire-format.md` describes the formats.
 
-Bytes come from anybody, so a decoder answers with a value or raises `Malformed`, within a stated bound of memory.
+Bytes are untrusted: a decoder returns a value or raises `Malformed`, within a stated bound of memory.
 """

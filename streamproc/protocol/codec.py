@@ -1,7 +1,7 @@
-"""One message: a MessagePack map with a version, within limits that bound what its decoding may cost.
+"""Encodes and decodes messages: MessagePack maps with a version, within limits that bound the cost of decoding.
 
-Canonical when written: keys in the order of the page, the shortest form of every number, `str` for text, `bin` for bytes.
-When read, keys may come in any order and unknown ones are ignored, so that a later minor version can add some.
+The encoding is canonical: keys in the order of `docs/wire-format.md`, the shortest form of every number, `str` for text,
+`bin` for bytes. The decoder accepts keys in any order and ignores unknown ones, so that a later minor version can add some.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from streamproc.privacy.types import IntArray
 VERSION = 1
 
 MAX_RECORD = 1_000_000
-"""Bytes of one record's value: below what Kafka and its clients take without being told."""
+"""Maximum size of a record's value in bytes. It is below the default limits of Kafka and its clients."""
 
 MAX_LIST = 65_536
 MAX_MAP = 4_096
 MAX_CONTAINERS = 32_768
-"""Maps and lists in one message. An empty one is a byte on the wire and a hundred in memory."""
+"""Maximum number of maps and lists in one message. An empty one takes 1 byte on the wire and about 100 in memory."""
 MAX_DEPTH = 16
-"""Maps and lists inside one another. MessagePack's own limit is 1,024, at which who walks over them runs out of stack."""
+"""Maximum nesting depth. MessagePack allows 1,024, at which a recursive function overflows the stack."""
 
 
 class Fields(dict[str, Any]):
-    """A decoded map. What it lacks is named; its values are checked by the message they become."""
+    """A decoded map. A missing key raises Malformed. The class of the message checks the values."""
 
     def __missing__(self, key: str) -> Any:
         raise Malformed(f"{key}: missing")
 
     def sequence(self, key: str) -> tuple[Any, ...]:
-        """A list."""
+        """The list at `key`, as a tuple. Raises Malformed if the value is not a list."""
         value = self[key]
         if not isinstance(value, list):
             raise Malformed(f"{key}: expected a list")
         return tuple(value)
 
     def table(self, key: str) -> Fields:
-        """A map whose keys are text."""
+        """The map with text keys at `key`. Raises Malformed if the value is anything else."""
         value = self[key]
         if not (isinstance(value, Fields) and all(isinstance(name, str) for name in value)):
             raise Malformed(f"{key}: expected a map with text for keys")
         return value
 
     def integers(self, key: str) -> IntArray:
-        """`bin` of 64-bit integers, big-endian."""
+        """The big-endian 64-bit integers at `key`. Raises Malformed if the value is anything else."""
         value = self[key]
         if not isinstance(value, bytes) or len(value) % 8:
             raise Malformed(f"{key}: expected 8 bytes for each number")
@@ -58,7 +58,7 @@ class Fields(dict[str, Any]):
 
 
 def pack(kind: str | None, fields: dict[str, Any]) -> bytes:
-    """The canonical bytes of a message; `kind` is its `type`, None for a single report."""
+    """Encode a message. `kind` is its `type`; None for a single report. Raises Malformed if it is too large."""
     head: dict[str, Any] = {"v": VERSION} if kind is None else {"v": VERSION, "type": kind}
     value = cast(bytes, packb(head | fields, use_bin_type=True))
     if len(value) > MAX_RECORD:
@@ -67,12 +67,12 @@ def pack(kind: str | None, fields: dict[str, Any]) -> bytes:
 
 
 def packed_integers(numbers: IntArray) -> bytes:
-    """64-bit integers, big-endian."""
+    """Encode integers as big-endian 64-bit integers."""
     return numbers.astype(">i8").tobytes()
 
 
 def unpack(value: bytes | None, *kinds: str) -> Fields:
-    """The fields of a message whose `type` is one of `kinds`; of a single report if there is none."""
+    """Decode a message whose `type` is one of `kinds`, or a single report without `kinds`. Raises Malformed."""
     fields = unpack_any(value)
     kind = fields.get("type")
     if kind not in kinds if kinds else "type" in fields:
@@ -81,7 +81,7 @@ def unpack(value: bytes | None, *kinds: str) -> Fields:
 
 
 def unpack_any(value: bytes | None) -> Fields:
-    """The fields of a message of whatever type."""
+    """Decode a message of any type. Raises Malformed."""
     if not isinstance(value, bytes) or len(value) > MAX_RECORD:
         raise Malformed(f"expected a value of at most {MAX_RECORD} bytes")
     fields = tree(value, max_list=MAX_LIST) if _is_complete(value) else None
@@ -93,7 +93,7 @@ def unpack_any(value: bytes | None) -> Fields:
 
 
 def tree(value: bytes | memoryview, *, max_list: int) -> object:
-    """What MessagePack holds, maps as Fields; None if it is not well-formed, has too many parts or is too deep."""
+    """Decode MessagePack, maps as Fields; None if it is not well-formed, has too many containers or is too deep."""
     containers = 0
 
     def listed(items: list[Any]) -> list[Any]:
@@ -137,7 +137,7 @@ def _is_shallow(root: object) -> bool:
 
 
 def _is_complete(value: bytes) -> bool:
-    """Whether the bytes keep what their headers promise: an announced list is allocated before its first item is read."""
+    """Whether no container announces more items than follow: the decoder allocates a list before it reads the items."""
     unpacker = Unpacker(max_buffer_size=max(len(value), 1))
     unpacker.feed(value)
     try:

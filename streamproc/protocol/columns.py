@@ -1,4 +1,4 @@
-"""The synthetic topic of a release: its public contract, then its columns in chunks."""
+"""Records of the synthetic topic of a release: its public contract, then its columns in chunks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK_BYTES = 524_288
 
 @dataclass(frozen=True)
 class ColumnChunk:
-    """Rows `first..first+rows-1` of the `total` of one column."""
+    """Rows `first..first+rows-1` of one column, which has `total` rows."""
 
     release: str
     period: Period
@@ -65,7 +65,7 @@ class ColumnChunk:
 
 
 def decode_synthetic(value: bytes | None) -> ContractRecord | ColumnChunk:
-    """A record of a synthetic topic."""
+    """Decode a record of a synthetic topic. Raises Malformed."""
     fields = unpack(value, "contract", "column")
     return decode_contract(fields) if fields["type"] == "contract" else _decode_column(fields)
 
@@ -100,7 +100,7 @@ def column_chunks(release: str, period: Period, column: Column, symbols: int) ->
 
 @dataclass(frozen=True, eq=False)
 class DecodedColumn:
-    """A whole column as it was read."""
+    """A complete column, decoded."""
 
     release: str
     period: Period
@@ -110,7 +110,7 @@ class DecodedColumn:
 
 
 class ColumnAssembler:
-    """Takes a release's chunks in the order of its topic; answers with whole columns, from period 1 on, without a gap."""
+    """Assembles the columns of a release, from period 1 on, from chunks in the order of its topic."""
 
     def __init__(self, contract: ContractRecord) -> None:
         self._contract = contract
@@ -121,11 +121,11 @@ class ColumnAssembler:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it holds a part of a column."""
+        """Whether some but not all chunks of a column were added."""
         return self._rows > 0
 
     def add(self, chunk: ColumnChunk) -> DecodedColumn | None:
-        """The column that this chunk completes, or None. Raises VerificationFailed for a chunk that should not come now."""
+        """Add the next chunk, and return the column that it completes, or None. Raises VerificationFailed."""
         contract = self._contract
         expected = (contract.release, self._period, self._rows, contract.n_star, contract.bits)
         if (chunk.release, chunk.period, chunk.first, chunk.total, chunk.bits) != expected:
@@ -153,7 +153,7 @@ class ColumnAssembler:
 
 @dataclass(frozen=True, eq=False)
 class ContractRecord:
-    """A contract and the number of synthetic people, which `histogram` knows only once it has drawn."""
+    """A contract and the number of synthetic people, which depends on the noise for a `histogram` release."""
 
     contract: Contract
     n_star: int
@@ -170,7 +170,7 @@ class ContractRecord:
 
     @property
     def bits(self) -> int:
-        """Of each row of its columns."""
+        """Bits per row in its columns."""
         return bits_for(len(self.contract.alphabet))
 
     def encode(self) -> bytes:
@@ -179,10 +179,10 @@ class ContractRecord:
 
 
 def decode_contract(fields: Fields) -> ContractRecord:
-    """The contract in a message's fields."""
+    """Decode the contract in the fields of a message. Raises Malformed."""
     return ContractRecord(checked_contract(fields), fields["n_star"])
 
 
 def checked_contract(fields: Fields) -> Contract:
-    """The contract in the fields of a message; anything else is malformed."""
+    """The contract in the fields of a message. Raises Malformed for anything else."""
     return contract_from_values(fields, lambda field, got, expected: Malformed(f"{field}: expected {expected}"))

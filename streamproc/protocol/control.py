@@ -1,4 +1,4 @@
-"""What steers a study: the secret key of its hashes, and the cuts that close its periods."""
+"""Records of the control topic: the secret key of a study, and the cuts that close its periods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Key:
-    """The study's secret, with which ids are hashed: the first record of the control topic."""
+    """The study's secret key, with which ids are hashed. It is the first record of the control topic."""
 
     key: bytes = field(repr=False)
 
@@ -28,11 +28,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Cut:
-    """Closes a period: a report belongs to it if it claims it and lies below its partition's end."""
+    """Closes a period. A report belongs to the period if it claims it and lies below the end of its partition."""
 
     period: Period
     ends: tuple[int, ...] = field(repr=False)
-    """For each partition of the reports topic, the offset at which the period ends. Secret: offsets are counts."""
+    """The offset at which the period ends, for each partition of the reports topic. Secret, because offsets are counts."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
@@ -47,7 +47,7 @@ class Cut:
 
 
 def decode_control(value: bytes | None) -> Key | Cut:
-    """A record of the control topic."""
+    """Decode a record of the control topic. Raises Malformed."""
     fields = unpack(value, "key", "cut")
     if fields["type"] == "key":
         return Key(fields["key"])
@@ -57,8 +57,8 @@ def decode_control(value: bytes | None) -> Key | Cut:
 class CutSequence:
     """The valid cuts of a study, in order.
 
-    The first cut of a period counts. One that is not of the next period, lacks a partition, or ends a period before the one
-    before it ended, is ignored.
+    The first valid cut of a period is accepted. A cut is ignored if it is not of the next period, has another number of
+    partitions, or has an offset below that of the previous cut.
     """
 
     def __init__(self, partitions: int, horizon: int) -> None:
@@ -68,23 +68,23 @@ class CutSequence:
 
     @property
     def period(self) -> Period:
-        """The last period closed."""
+        """The last closed period."""
         return Period(len(self._cuts))
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """All of them, of periods 1, 2, ..."""
+        """The accepted cuts of periods 1, 2, ..."""
         return tuple(self._cuts)
 
     def offer(self, cut: Cut) -> bool:
-        """Take the cut if it counts; whether it does."""
+        """Accept a cut if it is valid. Returns whether it was accepted."""
         before = self._cuts[-1].ends if self._cuts else (0,) * self._partitions
-        counts = (
+        accepted = (
             cut.period == self.period + 1
             and cut.period <= self._horizon
             and len(cut.ends) == self._partitions
             and all(end >= start for start, end in zip(before, cut.ends, strict=True))
         )
-        if counts:
+        if accepted:
             self._cuts.append(cut)
-        return counts
+        return accepted

@@ -1,4 +1,4 @@
-"""The ledger's records: the study, and for every period its intent, its noisy measurements and what it spent."""
+"""Records of the ledger topic: the study, and for every period its intent, its noisy measurements and its spending."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streamproc.errors import Malformed
+from streamproc.errors import InvalidInput, LedgerConflict, Malformed, StudyChanged
 from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.protocol.codec import Fields, pack, packed_integers, unpack
 from streamproc.protocol.field_checks import (
@@ -24,15 +24,17 @@ from streamproc.protocol.field_checks import (
     check_whole,
 )
 from streamproc.releases.kind import MAX_ROWS
+from streamproc.study import Study
+from streamproc.study.fingerprint import public_values
 
 CHUNK_MEASUREMENTS = 32_768
 MAX_MEASUREMENTS = 2**22
-"""Of one period of one release: well above `q^k` and above what any counter measures at once."""
+"""Maximum number of one period of one release. It is well above `q^k` and above what any counter measures in a period."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeasurementChunk:
-    """Noisy integers `first, first+1, ...` of the `total` that one release measured in one period."""
+    """Noisy integers `first, first+1, ...` of the `total` ones that one release measured in one period."""
 
     release: str
     period: Period
@@ -47,18 +49,18 @@ class MeasurementChunk:
 
     def encode(self) -> bytes:
         """The record's value."""
-        place = {"release": self.release, "period": self.period, "first": self.first, "total": self.total}
-        return pack("measurement", place | {"data": packed_integers(self.data)})
+        position = {"release": self.release, "period": self.period, "first": self.first, "total": self.total}
+        return pack("measurement", position | {"data": packed_integers(self.data)})
 
 
 def decode_measurement(fields: Fields) -> MeasurementChunk:
-    """The chunk in a message's fields."""
-    place = (fields["release"], fields["period"], fields["first"], fields["total"])
-    return MeasurementChunk(*place, fields.integers("data"))
+    """Decode the chunk in the fields of a message. Raises Malformed."""
+    position = (fields["release"], fields["period"], fields["first"], fields["total"])
+    return MeasurementChunk(*position, fields.integers("data"))
 
 
 def measurement_chunks(release: str, period: Period, measurements: Sequence[IntArray]) -> list[MeasurementChunk]:
-    """What a release measured in one period, one array after the other; none if it measured nothing."""
+    """The chunks of the measurements of one period, one array after the other; none if nothing was measured."""
     flat = _flat(measurements)
     return [
         MeasurementChunk(release, period, first, len(flat), flat[first : first + CHUNK_MEASUREMENTS])
@@ -67,7 +69,7 @@ def measurement_chunks(release: str, period: Period, measurements: Sequence[IntA
 
 
 def measurements_digest(measurements: Sequence[IntArray]) -> bytes:
-    """SHA-256 of all of them as 64-bit integers, big-endian."""
+    """SHA-256 of the measurements as big-endian 64-bit integers."""
     return hashlib.sha256(packed_integers(_flat(measurements))).digest()
 
 
@@ -78,19 +80,19 @@ def _flat(measurements: Sequence[IntArray]) -> IntArray:
 SALT_BYTES = 32
 
 MAX_COLUMNS = 64
-"""Of one period of one release; `k` come at once when the first window is full."""
+"""Maximum number of columns in one period of one release. `k` are released together when the first window is full."""
 
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """Record 0: which study this is. Everything in it is public."""
+    """Record 0 of the ledger, which identifies the study. Everything in it is public."""
 
     study: Mapping[str, Any]
-    """The study's values, plain."""
+    """The public values of the study."""
     fingerprint: bytes
-    """Of everything that is fixed; every process of the study compares it with its own."""
+    """Hash of everything that is fixed, including the roster. Every role compares it with its own."""
     insecure: bool
-    """True if the noise can be repeated or foreseen."""
+    """True if the noise comes from a seed, so that it can be repeated or predicted."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.study, Mapping):
@@ -105,7 +107,7 @@ class StudyRecord:
 
 @dataclass(frozen=True)
 class Intent:
-    """Announces the period record to come by its digest, before anything of it leaves. The first of a period binds."""
+    """Announces the next period record by its digest, before anything of it is published. The first of a period binds."""
 
     period: Period
     digest: bytes
@@ -121,20 +123,20 @@ class Intent:
 
 @dataclass(frozen=True)
 class ReleasePeriod:
-    """What one period of one release cost and yielded."""
+    """The cost and the results of one period of one release."""
 
     rho: Rho
-    """What this period added, rounded up: `rho_spent` is at most that of the period before plus this."""
+    """The cost of this period, rounded up: `rho_spent` is at most that of the previous period plus this."""
     rho_spent: Rho
-    """The running total."""
+    """The cost of all periods so far."""
     clamped: int
-    """Counts that had to be moved to what is possible, in this period."""
+    """Number of counts that were clamped in this period."""
     n_star: int | None
-    """Synthetic people; None until the first column."""
+    """Number of synthetic people; None until the first column."""
     columns: tuple[tuple[Period, bytes], ...]
-    """Period and digest of each column that comes out now."""
+    """Period and digest of each column that is released in this period."""
     measurements: bytes
-    """Digest of the noisy integers, `measurements_digest`."""
+    """Digest of the noisy integers (`measurements_digest`)."""
 
     def __post_init__(self) -> None:
         check_real("rho", self.rho)
@@ -152,7 +154,7 @@ class ReleasePeriod:
         check_digest("measurements", self.measurements)
 
     def fields(self) -> dict[str, Any]:
-        """Plain values, in the order of the wire."""
+        """The fields in the order of the wire format."""
         return {
             "rho": self.rho,
             "rho_spent": self.rho_spent,
@@ -165,19 +167,19 @@ class ReleasePeriod:
 
 @dataclass(frozen=True)
 class PeriodRecord:
-    """One period of the whole study, chained to the record before."""
+    """One period of the whole study, chained to the previous record."""
 
     period: Period
     releases: Mapping[str, ReleasePeriod]
     rho_spent: Rho
-    """Of all releases together, exactly their sum rounded up."""
+    """The cost of all releases so far: their exact sum, rounded up."""
     previous: bytes
-    """Digest of the period record before, or of the study record."""
+    """Digest of the previous period record, or of the study record."""
     abandoned: tuple[bytes, ...] = ()
-    """Digests announced for this period whose draw was lost; the steward accepted their cost, and it is in `rho_spent`."""
+    """Digests announced for this period whose draw was lost. The steward accepted their cost, which is in `rho_spent`."""
     salt: bytes | None = None
-    """Random bytes, so that nobody can confirm a guess of the record by the digest that its intent announces. None in a
-    record that was written without: then the field is absent."""
+    """Random bytes, so that a guess of the record cannot be confirmed by the digest that its intent announces. None in a
+    record without the field, as early versions wrote it."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
@@ -210,7 +212,7 @@ LedgerRecord: TypeAlias = StudyRecord | Intent | MeasurementChunk | PeriodRecord
 
 
 def decode_ledger(value: bytes | None) -> LedgerRecord:
-    """A record of the ledger topic."""
+    """Decode a record of the ledger topic. Raises Malformed."""
     fields = unpack(value, "study", "intent", "measurement", "period")
     match fields["type"]:
         case "study":
@@ -248,6 +250,39 @@ def _release_period(fields: object) -> ReleasePeriod:
     )
 
 
+def decode_study_record(topic: str, value: bytes | None) -> StudyRecord:
+    """The study record in the first value of a ledger topic. Raises LedgerConflict if it is anything else."""
+    try:
+        record = decode_ledger(value)
+    except Malformed:
+        record = None
+    if not isinstance(record, StudyRecord):
+        raise LedgerConflict(f"topic {topic}: does not begin with a study record")
+    return record
+
+
+def require_same_study(
+    record: StudyRecord, study: Study, fingerprint: bytes | None, *, insecure: bool | None = None
+) -> None:
+    """Check that the ledger that begins with `record` is the ledger of `study`.
+
+    A role gives its `fingerprint`, which covers all values and the roster, and raises StudyChanged (exit 3) if it differs.
+    A reader of public topics cannot compute the fingerprint of a study with a roster: it gives None, and InvalidInput
+    (exit 2) names the public values that differ. `insecure` says whether the caller draws seeded noise, which must be as in
+    the record (StudyChanged); None if the caller draws no noise.
+    """
+    if fingerprint is None:
+        different = [name for name, value in public_values(study).items() if record.study.get(name) != value]
+        if different:
+            named = ", ".join(different)
+            raise InvalidInput(f"study {study.name}: its ledger was begun with other values; these differ: {named}")
+    elif record.fingerprint != fingerprint:
+        raise StudyChanged(study.name, "its ledger was begun with other values; a study cannot change once it has begun")
+    if insecure not in (None, record.insecure):
+        began, now = ("with", "without") if record.insecure else ("without", "with")
+        raise StudyChanged(study.name, f"it was begun {began} a seed and cannot go on {now} one")
+
+
 def digest(value: bytes) -> bytes:
-    """SHA-256 of a record's value, exactly as it stands in the topic."""
+    """SHA-256 of the value of a record, exactly as it is in the topic."""
     return hashlib.sha256(value).digest()

@@ -1,4 +1,4 @@
-"""Walks a ledger from its first record and believes nothing that does not follow from what came before."""
+"""Verifies a ledger: every record is valid, chained to the previous one, and its spending adds up."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from streamproc.protocol.ledger import (
 
 @dataclass(frozen=True, eq=False)
 class VerifiedLedger:
-    """A ledger that holds together, as far as it goes."""
+    """A verified ledger, or the verified beginning of one."""
 
     study: StudyRecord
     periods: tuple[PeriodRecord, ...]
-    """Of periods 1, 2, ... without a gap."""
+    """The records of periods 1, 2, ... without a gap."""
     measurements: Mapping[tuple[str, Period], IntArray]
-    """By release and period; a period that measured nothing has an empty one."""
+    """Measurements by release and period. The array is empty if the period measured nothing."""
     head: bytes
     """Digest of the last period record, or of the study record."""
     intents: tuple[bytes, ...]
-    """Digests announced for the next period, each once, in order; the first binds."""
+    """Digests announced for the next period, each once, in order. The first binds."""
 
     @property
     def period(self) -> Period:
-        """The last one on record."""
+        """The last period in the ledger; 0 if there is none."""
         return Period(len(self.periods))
 
     def column_digests(self, release: str) -> tuple[bytes, ...]:
-        """Of the columns of periods 1, 2, ... that have come out."""
+        """Digests of the released columns of periods 1, 2, ..."""
         return tuple(digest for record in self.periods for _, digest in record.releases[release].columns)
 
 
@@ -52,29 +52,29 @@ def verify_chain(values: Iterable[bytes | None]) -> VerifiedLedger | None:
 
     Raises VerificationFailed with one line that names the record, counted from 0, and what is wrong with it.
     """
-    walker = LedgerVerifier()
+    verifier = LedgerVerifier()
     for value in values:
-        walker.add(value)
-    return walker.verified()
+        verifier.add(value)
+    return verifier.verified()
 
 
 @dataclass(eq=False)
 class LedgerVerifier:
-    """The same, record by record, for one who follows a ledger. After a failure it is of no more use."""
+    """Incremental version of `verify_chain`, for tailing a ledger. Unusable after the first VerificationFailed."""
 
     _records: int = 0
     _study: StudyRecord | None = None
     _head: bytes = b""
     _periods: list[PeriodRecord] = field(default_factory=list)
     _columns: dict[str, int] = field(default_factory=dict)
-    """How many have come out of each release."""
+    """Number of released columns of each release."""
     _intents: list[bytes] = field(default_factory=list)
     _open: dict[str, list[IntArray]] = field(default_factory=dict)
-    """Chunks of measurements for which no period record has come yet."""
+    """Chunks of measurements whose period record was not added yet."""
     _measurements: dict[tuple[str, Period], IntArray] = field(default_factory=dict)
 
     def add(self, value: bytes | None) -> StudyRecord | Intent | MeasurementChunk | PeriodRecord:
-        """Check the next record, and answer with it."""
+        """Verify the next record, and return it. Raises VerificationFailed."""
         try:
             record = decode_ledger(value)
         except Malformed as malformed:
@@ -95,7 +95,7 @@ class LedgerVerifier:
         return record
 
     def verified(self) -> VerifiedLedger | None:
-        """The ledger so far; None before its first record."""
+        """The ledger so far; None before the first record."""
         if self._study is None:
             return None
         periods, intents = tuple(self._periods), tuple(self._intents)
@@ -103,7 +103,7 @@ class LedgerVerifier:
 
     @property
     def has_begun(self) -> bool:
-        """Whether measurements came whose period record has not: both are committed together."""
+        """Whether measurements were added without their period record. Both are committed together."""
         return bool(self._open)
 
     @property
@@ -112,7 +112,7 @@ class LedgerVerifier:
 
     def _announced(self, intent: Intent) -> None:
         if intent.period == self._next - 1 and intent.digest == self._head:
-            return  # said again by one who did not know that it was done
+            return  # repeated by a synthesizer that did not know that its commit had succeeded
         self._expect(intent.period == self._next, f"announces period {intent.period}, but {self._next} is next")
         if intent.digest not in self._intents:
             self._intents.append(intent.digest)
@@ -120,8 +120,8 @@ class LedgerVerifier:
     def _measured(self, chunk: MeasurementChunk) -> None:
         self._expect(chunk.period == self._next, f"measures period {chunk.period}, but {self._next} is next")
         before = self._open.setdefault(chunk.release, [])
-        place = sum(map(len, before))
-        self._expect(chunk.first == place, f"holds measurements from {chunk.first} on, but {place} is next")
+        position = sum(map(len, before))
+        self._expect(chunk.first == position, f"holds measurements from {chunk.first} on, but {position} is next")
         before.append(chunk.data)
 
     def _closed(self, record: PeriodRecord, record_digest: bytes) -> None:
@@ -129,7 +129,7 @@ class LedgerVerifier:
         self._expect(record.previous == self._head, "is not chained to the record before it")
         self._expect(set(record.abandoned) <= set(self._intents), "abandons a draw that was never announced")
         binding = [intent for intent in self._intents if intent not in record.abandoned]
-        # A second draw that was announced may have been seen: unless the record names it as abandoned, nobody paid for it.
+        # Another announced draw may have been seen. Its cost is counted only if the record names it as abandoned.
         self._expect(binding == [record_digest], "is not the one draw that was announced and not abandoned")
         before = self._periods[-1].releases if self._periods else None
         self._expect(before is None or before.keys() == record.releases.keys(), "has other releases than the one before")

@@ -1,4 +1,4 @@
-"""The partition an individual is at home in: that of Java's default partitioner, so that producers in any language agree."""
+"""The home partition of an individual, computed as by Java's default partitioner, so that all producers agree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _WORD = struct.Struct("<I")
 
 
 def home_partition(individual: str, partitions: int) -> int:
-    """Where reports of the individual with this id belong, `0..partitions-1`."""
+    """The partition `0..partitions-1` to which all reports of the individual with this id belong."""
     return (murmur2(individual.encode()) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(key: bytes) -> int:
-    """Kafka's 32-bit hash, unsigned. (Java shows it as a signed number.)"""
+    """Kafka's 32-bit hash as an unsigned integer. (Java's is signed.)"""
     whole = len(key) & ~3
     mixed = _SEED ^ len(key)
     for (word,) in _WORD.iter_unpack(key[:whole]):

@@ -33,7 +33,7 @@ from streamproc.privacy.types import Rho
 VERSION = 1
 KEY_BYTES = 32
 SKETCH = 4096
-"""Hashes that are kept of a set of people, at most."""
+"""Maximum number of hashes in the sketch of a set of people."""
 
 What = Literal["replay", "stream"]
 
@@ -44,12 +44,12 @@ class People:
 
     n: int
     digest: bytes
-    """Of the whole set, 32 bytes."""
+    """Keyed digest of the whole set, 32 bytes."""
     sketch: npt.NDArray[np.uint64]
     """The smallest hashes, ascending."""
 
     def shares_anybody(self, other: People) -> bool:
-        """Whether somebody is in both sets for certain; False leaves the chance that the module states."""
+        """Whether the sets have a common person. An overlap can be missed with the probability that the module states."""
         return self.digest == other.digest or bool(np.isin(self.sketch, other.sketch, assume_unique=True).any())
 
 
@@ -62,18 +62,18 @@ class Entry:
     what: What
     study: str
     fingerprint: str
-    """Of the study's public values, in hexadecimal; the same for a replay of the study and for its stream."""
+    """Fingerprint of the study's public values in hexadecimal, equal for a replay of the study and for its stream."""
     adjacency: Adjacency
     rho: Rho
     """The study's budget under `adjacency`."""
     rho_replace_one: Rho
-    """What the noise of the whole study costs under replace-one; `rho` where that is the adjacency."""
+    """The cost of the whole study's noise under replace-one; equal to `rho` if that is the adjacency."""
     insecure: bool
     """True if the noise came from a seed: then no budget bounds what was released."""
     people: People | None
     """None for a stream without a roster, whose people are not known when it begins."""
     broker: str | None = None
-    """Where a stream's topics were when it was registered, for the reader of the file."""
+    """The broker of a stream when it was registered. This is for human readers of the file."""
     stream: str | None = None
     """A keyed hash of the key in a stream's control topic: it identifies the stream, wherever its broker's address moves."""
     again: bool = False
@@ -111,7 +111,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class Composition:
-    """What several releases of the same people cost together, by sequential composition."""
+    """The total cost of several releases of the same people, by sequential composition."""
 
     releases: int
     adjacency: Adjacency
@@ -119,11 +119,11 @@ class Composition:
     """The sum under `adjacency`; None if one of the releases is seeded, so that nothing bounds it."""
     rho_replace_one: Rho | None
     seeded: int
-    """How many came from a seed."""
+    """Number of releases whose noise came from a seed."""
 
 
 class DamagedRegistry(Exception):
-    """A line of a registry is not what it should be."""
+    """A line of a registry is not valid."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line = line
@@ -132,7 +132,7 @@ class DamagedRegistry(Exception):
 
 
 def digest_people(ids: Iterable[str], key: bytes) -> People:
-    """The people with these ids, each of which must stand there once."""
+    """The people with these ids, which must be distinct."""
     hashed = b"".join(hashlib.blake2b(each.encode(), key=key, digest_size=16).digest() for each in ids)
     hashes = np.sort(np.frombuffer(hashed, dtype="S16"))
     digest = hashlib.blake2b(hashes.tobytes(), key=key, digest_size=32).digest()
@@ -141,7 +141,7 @@ def digest_people(ids: Iterable[str], key: bytes) -> People:
 
 
 def stream_hash(control_key: bytes, key: bytes) -> str:
-    """What identifies a stream in the registry."""
+    """The identifier of a stream in the registry: a keyed hash of its control key."""
     return hashlib.blake2b(control_key, key=key, digest_size=16).hexdigest()
 
 
@@ -157,12 +157,12 @@ def compose(entries: Sequence[Entry]) -> Composition:
 
 
 def encode_header(key: bytes) -> bytes:
-    """The first line."""
+    """Encode the first line."""
     return _line({"registry": VERSION, "key": key.hex()})
 
 
 def encode_entry(entry: Entry, known: Collection[bytes]) -> bytes:
-    """The line of an entry. The sketch of people whose digest is `known` stands in an earlier line."""
+    """Encode the line of an entry. It has no sketch if the digest is `known`, because an earlier line has the sketch."""
     people = entry.people
     fields: dict[str, Any] = {
         "time": entry.time,
@@ -185,7 +185,7 @@ def encode_entry(entry: Entry, known: Collection[bytes]) -> bytes:
 
 
 def parse_registry(content: bytes) -> Registry | None:
-    """What a registry file holds; None if it is empty or holds only the beginning of a first line. Raises DamagedRegistry.
+    """Decode a registry file; None if it is empty or holds only a part of the first line. Raises DamagedRegistry.
 
     A last line without a line end is an append that did not finish, and is left out, unless it is a whole entry.
     """
@@ -246,7 +246,7 @@ def _begins_header(content: bytes) -> bool:
 
 
 def _entry(line: bytes, known: dict[bytes, People]) -> Entry:
-    """`known` are the people of earlier lines, by their digest; those of this line are added."""
+    """Decode an entry. `known` are the people of earlier lines by digest; those of this line are added. Raises Malformed."""
     fields = _object(line)
     what: What | None = next((each for each in get_args(What) if fields.get("what") == each), None)
     if what is None:

@@ -1,4 +1,4 @@
-"""What became of a report that was not counted: where it lies and why, never what it said."""
+"""Records of the rejects topic: the offset of a report that was not counted and the reason, but never its content."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ class Reason(StrEnum):
     """Why a report was not counted."""
 
     UNDECODABLE = "undecodable"
-    """The record is no report."""
+    """The record is not a report."""
     UNKNOWN_SYMBOL = "unknown-symbol"
     UNKNOWN_PERSON = "unknown-person"
-    """Not on the roster; or, without one, no earlier report of this id claims period 1 below its cut."""
+    """The id is not on the roster; or, without a roster, no report of this id claims period 1 below its cut."""
     PERIOD_OUT_OF_RANGE = "period-out-of-range"
     LATE = "late"
-    """Its period was closed before it came."""
+    """Its period was closed before the report was sent."""
     DUPLICATE = "duplicate"
-    """The person has another report for this period, which counts."""
+    """Another report of the person for this period counts."""
     FOREIGN_PARTITION = "foreign-partition"
-    """The person is at home elsewhere: the producer does not use Java's default partitioner."""
+    """The report is not in its home partition: the producer does not use Java's default partitioner."""
     NOT_ADMITTED = "not-admitted"
-    """The partition has as many people as it may."""
+    """The partition has the maximum number of people."""
     TOO_EARLY = "too-early"
-    """Its period is further ahead of the last one closed before it than the study allows."""
+    """Its period is further ahead of the last closed period than the study allows."""
 
 
 @dataclass(frozen=True)
 class Reject:
-    """One record of which a report was not counted, or several."""
+    """One record of the reports topic, of which one or more reports were not counted."""
 
     partition: int
     offset: int
-    """Of the record in the reports topic."""
+    """Offset of the record in the reports topic."""
     reason: Reason
-    """Of most of its reports that were not counted; of several such reasons the one that stands first in `Reason`."""
+    """The most frequent reason. Of several equally frequent ones, the first in the order of `Reason`."""
     counts: tuple[tuple[Reason, int], ...] = ()
-    """If several reports of the record were not counted: how many for each reason, in the order of `Reason`."""
+    """If several reports of the record were not counted: the number for each reason, in the order of `Reason`."""
 
     def __post_init__(self) -> None:
         check_partition(self.partition)
@@ -57,18 +57,18 @@ class Reject:
 
     @classmethod
     def of(cls, partition: int, offset: int, counts: Mapping[Reason, int]) -> Reject:
-        """The reject of a record of which so many reports were not counted for each reason."""
+        """The reject of a record, from the number of reports that were not counted for each reason."""
         ordered = tuple((reason, counts[reason]) for reason in Reason if reason in counts)
         return cls(partition, offset, _most_frequent(counts), ordered if sum(counts.values()) > 1 else ())
 
     @property
     def by_reason(self) -> dict[Reason, int]:
-        """How many of the record's reports were not counted for each reason."""
+        """Number of the record's reports that were not counted, for each reason."""
         return dict(self.counts) or {self.reason: 1}
 
     @property
     def count(self) -> int:
-        """How many of the record's reports were not counted."""
+        """Number of the record's reports that were not counted."""
         return sum(self.by_reason.values())
 
     def encode(self) -> bytes:
@@ -79,7 +79,7 @@ class Reject:
 
 
 def decode_reject(value: bytes | None) -> Reject:
-    """A record of the rejects topic."""
+    """Decode a record of the rejects topic. Raises Malformed."""
     fields = unpack(value, "reject")
     counts = fields.table("counts") if "counts" in fields else {}
     for reason in (fields["reason"], *counts):
@@ -89,5 +89,5 @@ def decode_reject(value: bytes | None) -> Reject:
 
 
 def _most_frequent(counts: Mapping[Reason, int]) -> Reason:
-    """Of several such reasons the one that stands first."""
+    """The most frequent reason. Of several equally frequent ones, the first in the order of `Reason`."""
     return max(Reason, key=lambda reason: counts.get(reason, 0))

@@ -1,7 +1,7 @@
-"""Reports cut in two, so that a reader who has seen both parts before need not decode them again.
+"""Splits reports into an id and a tail, so that two look-ups replace the decoding of a report.
 
-A report is a fixed beginning, the *id*, and a *tail*, which depends on period and symbol alone. A gatherer meets the same
-ids every period and the same few tails in all of them: two look-ups then replace the decoding.
+A report consists of a fixed prefix, the *id*, and a *tail*, which depends on the period and the symbol only. A gatherer
+reads the same ids in every period, and the same few tails in all reports of a period.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.reports import encode_report
 
 _SIZE_AT = 7
-"""Where the length of the id is: in this byte, or if it is 32 to 255 bytes long in the next."""
+"""Index of the byte with the length of the id. The length of an id of 32 to 255 bytes is in the next byte."""
 
 _BEGINNING = np.frombuffer(encode_report("", 0, "")[:_SIZE_AT] + b"\0", dtype=np.uint64)
-"""A map of four, the version, the key of the id; and a byte for the length."""
+"""The fixed prefix: a map of four entries, the version, the key of the id; and a byte for the length."""
 
 _OF_BEGINNING = np.frombuffer(b"\xff" * _SIZE_AT + b"\0", dtype=np.uint64)
 
@@ -23,15 +23,15 @@ _SHORT, _AFTER_SHORT, _LONGER = 0xA0, 0xC0, 0xD9
 
 
 def tail_of(period: int, symbol: str) -> bytes:
-    """What every canonical report of this period and symbol ends with."""
+    """The tail of every canonical report of this period and symbol."""
     return encode_report("", period, symbol)[_SIZE_AT + 1 :]
 
 
 def split_reports(values: ByteStrings) -> tuple[ByteStrings, ByteStrings]:
-    """The id and the tail of each report; both empty where that is not to be told easily.
+    """The id and the tail of each value; both are empty if the value does not have the usual form of a report.
 
-    If the tail is one of `tail_of`, the value is a report of this id, period and symbol. What has no such tail may be
-    anything.
+    If the tail equals a result of `tail_of`, the value is a report of this id, period and symbol. Any other value must be
+    decoded.
     """
     blocks = values.blocks(2 * 8)
     size = blocks[:, _SIZE_AT].astype(np.int64)

@@ -1,7 +1,7 @@
-"""What people send: a report a record, or many packed into one.
+"""Records of the reports topic: a single report, or a batch of reports.
 
-Only what cannot be understood at all is malformed here. A period out of range or a symbol outside the alphabet decodes, for
-the gatherer to reject: whether somebody is a member must not depend on whether their symbol is valid.
+Only records that cannot be decoded are malformed. A period out of range or a symbol outside of the alphabet is decoded, and
+the gatherer rejects it, because membership must not depend on whether a symbol is valid.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 Report: TypeAlias = tuple[str, int, str]
-"""An individual's id, a period, a symbol: as sent, not checked against any study. Secret."""
+"""An individual's id, a period and a symbol, as sent, not checked against a study. Secret."""
 
 MAX_ID = 1_024
-"""Characters of an id."""
+"""Maximum number of characters of an id."""
 
 MAX_BATCH = 65_536
-"""Reports in one record."""
+"""Maximum number of reports in one record."""
 
 MAX_PERIOD = 2**63
 """MessagePack has integers from here on; arrays of periods have not."""
@@ -48,12 +48,12 @@ _BATCH_BYTES = 900_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportBatch:
-    """Up to 65,536 reports of individuals who are all at home in one partition. Secret; printing it shows its size only."""
+    """Up to 65,536 reports of individuals with the same home partition. Secret; its `repr` shows the size only."""
 
     ids: Sequence[str]
     periods: npt.NDArray[np.uint16]
     symbols: npt.NDArray[np.uint8]
-    """Places in the study's alphabet."""
+    """Indices in the study's alphabet."""
     encoded_ids: ByteStrings = field(init=False)
     """The ids in UTF-8."""
 
@@ -65,7 +65,7 @@ class ReportBatch:
             spans = ByteStrings.of_text(self.ids)
         except TypeError:
             spans = None
-        # Most have no more bytes than they may have characters.
+        # Most ids have at most as many bytes as an id may have characters.
         if spans is None or not spans.lengths.all() or (spans.lengths.max() > MAX_ID and max(map(len, self.ids)) > MAX_ID):
             raise Malformed(f"ids: expected text of 1 to {MAX_ID} characters each")
         object.__setattr__(self, "encoded_ids", spans)
@@ -89,7 +89,7 @@ def encode_report(individual: str, period: int, symbol: str) -> bytes:
 
 
 def encode_batches(ids: Sequence[str], periods: npt.NDArray[np.uint16], symbols: npt.NDArray[np.uint8]) -> Iterator[bytes]:
-    """As few records as the limits of a batch allow, in order; all ids are at home in one partition."""
+    """Encode reports in as few batch records as possible, in order. All ids must have the same home partition."""
     sizes = np.fromiter(map(len, map(str.encode, ids)), dtype=np.int64, count=len(ids)) + 8
     ends = np.cumsum(sizes)
     start = 0
@@ -101,7 +101,7 @@ def encode_batches(ids: Sequence[str], periods: npt.NDArray[np.uint16], symbols:
 
 
 def decode_any(value: bytes | None) -> Report | ReportBatch:
-    """A single report or a batch."""
+    """Decode a single report or a batch. Raises Malformed."""
     # Nearly every record is a report of exactly the four usual entries: those are decoded here, quickly, and whatever is
     # not one, right or wrong, is looked at again below. At most four entries and four different keys: none came twice.
     try:

@@ -1,4 +1,4 @@
-"""State files: trees of plain values and NumPy arrays, in an envelope that knows its study and notices damage."""
+"""State files: trees of plain values and NumPy arrays, with the fingerprint of the study and a checksum."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from streamproc.protocol.field_checks import DIGEST_BYTES
 
 MAGIC = b"SPST"
 STATE_VERSION = 3
-"""Of what is written; every version since 1 is read. In 1 a gatherer's checkpoint did not say which topic it is of; before
-3 it had arrays of its own for every open period, with slots for each person, and did not say which rejects precede it."""
+"""The version that is written; every version since 1 is read. In version 1 a gatherer's checkpoint has no topic id. Before
+version 3 it has separate arrays for every open period, with slots for each person, and no position in the rejects topic."""
 
 _VERSION_BYTES = 2
 _HEAD = len(MAGIC) + _VERSION_BYTES + DIGEST_BYTES
@@ -28,7 +28,7 @@ _MAX_DIMENSIONS = 4
 _DTYPES = {
     np.dtype(code).str: np.dtype(code) for code in ("?", "<u1", "<u2", "<u4", "<u8", "<i1", "<i2", "<i4", "<i8", "<f8")
 }
-"""What an array may hold; always little-endian, whatever the machine."""
+"""The element types of arrays. They are little-endian on every machine."""
 
 
 def pack_arrays(values: Mapping[str, Any]) -> bytes:
@@ -40,7 +40,7 @@ def pack_arrays(values: Mapping[str, Any]) -> bytes:
 
 
 def unpack_arrays(body: bytes | memoryview) -> dict[str, Any]:
-    """What `pack_arrays` packed. Its arrays are read-only; its tuples have become lists."""
+    """Decode what `pack_arrays` encoded. Arrays are read-only, and tuples have become lists. Raises Malformed."""
     values = tree(body, max_list=_MAX_LIST)
     if not isinstance(values, Fields) or "dtype" in values:
         raise Malformed("state: expected one MessagePack map, each key once, of usual size and depth")
@@ -48,7 +48,7 @@ def unpack_arrays(body: bytes | memoryview) -> dict[str, Any]:
 
 
 def seal(fingerprint: bytes, body: bytes) -> bytes:
-    """A state file: magic, version, the study's fingerprint, SHA-256 of all the rest, body."""
+    """Encode a state file: magic, version, the study's fingerprint, SHA-256 of everything else, body."""
     if len(fingerprint) != DIGEST_BYTES:
         raise Malformed(f"fingerprint: expected {DIGEST_BYTES} bytes")
     head = MAGIC + STATE_VERSION.to_bytes(_VERSION_BYTES) + fingerprint
@@ -56,7 +56,7 @@ def seal(fingerprint: bytes, body: bytes) -> bytes:
 
 
 def unseal(file: bytes, fingerprint: bytes) -> memoryview:
-    """The body of a state file of the study with this fingerprint."""
+    """The body of a state file. Raises Malformed if it is damaged or of a study with another fingerprint."""
     if file[: len(MAGIC)] != MAGIC:
         raise Malformed("state: not a state file (bad magic)")
     version = int.from_bytes(file[len(MAGIC) : len(MAGIC) + _VERSION_BYTES])

@@ -1,4 +1,4 @@
-"""What a gatherer counted, cut into chunks that two writers of the same tally may interleave."""
+"""Records of the tallies topic: the counts of a gatherer, in chunks that two writers of the same tally may interleave."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TallyChunk:
 
 
 def decode_tally(value: bytes | None) -> TallyChunk:
-    """A record of the tallies topic."""
+    """Decode a record of the tallies topic. Raises Malformed."""
     fields = unpack(value, "tally")
     return TallyChunk(
         fields["partition"],
@@ -92,9 +92,9 @@ class Tally:
     partition: int
     period: Period
     people: int = field(repr=False)
-    """Individuals at home in the partition, with or without a report for this period."""
+    """Number of individuals of the partition, with or without a report for this period."""
     counts: Mapping[str, IntArray] = field(repr=False)
-    """For each release: of each window, or of each weight `b` the people whose `b`-th one came now."""
+    """For each release, the number of people in each window, or the number of people whose `b`-th one is in this period."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.counts) <= MAX_RELEASES:
@@ -106,7 +106,7 @@ class Tally:
             ordered[release] = counts.view()
             ordered[release].flags.writeable = False
         object.__setattr__(self, "counts", ordered)
-        self.chunks  # noqa: B018  a tally that has no wire form is refused when it is made
+        self.chunks  # noqa: B018  a tally that cannot be encoded is rejected when it is created
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and self.digest == other.digest
@@ -121,7 +121,7 @@ class Tally:
 
     @cached_property
     def chunks(self) -> tuple[TallyChunk, ...]:
-        """In order of release name and place."""
+        """Its chunks, ordered by the name of the release and the first index."""
         return tuple(
             TallyChunk(
                 self.partition,
@@ -149,15 +149,15 @@ class Tally:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two different tallies of one partition and period: somebody was counted twice or not at all, so the study stops."""
+    """Two different tallies of one partition and period: someone was counted twice or not at all, so the study must stop."""
 
     partition: int
     period: Period
 
 
 @dataclass(eq=False)
-class _Gathered:
-    """What has come of one tally. Once it is complete only the digests of its chunks are kept, to know repeats by."""
+class _PartialTally:
+    """The chunks of one tally so far. Once it is complete, only their digests are kept, to recognise repeats."""
 
     people: int
     of: int
@@ -185,17 +185,17 @@ class _Gathered:
 
 
 class TallyAssembler:
-    """Takes chunks, answers with whole tallies: each once, however often and by however many gatherers it was sent."""
+    """Assembles tallies from chunks. Each tally is returned once, even if several gatherers have sent it."""
 
     def __init__(self) -> None:
-        self._gathered: dict[tuple[int, Period], _Gathered] = {}
+        self._gathered: dict[tuple[int, Period], _PartialTally] = {}
 
     def add(self, chunk: TallyChunk) -> Tally | Conflict | None:
-        """The tally that this chunk completes, a Conflict if it contradicts an earlier chunk, or None."""
-        place = (chunk.partition, chunk.period)
-        gathered = self._gathered.setdefault(place, _Gathered(chunk.people, chunk.of))
+        """Add a chunk. Returns the tally that it completes, a Conflict if it contradicts an earlier chunk, or None."""
+        key = (chunk.partition, chunk.period)
+        gathered = self._gathered.setdefault(key, _PartialTally(chunk.people, chunk.of))
         if gathered.contradicts(chunk):
-            return Conflict(*place)
+            return Conflict(*key)
         if (chunk.release, chunk.first) in gathered.digests:
             return None
         gathered.totals[chunk.release] = chunk.total
@@ -203,6 +203,6 @@ class TallyAssembler:
         gathered.counts[chunk.release, chunk.first] = chunk.counts
         if not gathered.complete:
             return None
-        tally = Tally(*place, chunk.people, {release: gathered.counts_of(release) for release in gathered.totals})
+        tally = Tally(*key, chunk.people, {release: gathered.counts_of(release) for release in gathered.totals})
         gathered.counts.clear()
         return tally

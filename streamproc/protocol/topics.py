@@ -1,4 +1,4 @@
-"""The topics of a study: their names, and who writes and reads each."""
+"""The topics of a study: their names, and which roles write and read each of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Who connects to the broker."""
+    """The roles that connect to the broker."""
 
     REPORTER = "reporter"
     GATHERER = "gatherer"
@@ -23,28 +23,28 @@ THIRTY_DAYS_MS = 30 * 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True)
 class Topics:
-    """The names that a study's topics, transactions and group have on a broker."""
+    """The names of a study's topics, transactional id and consumer group on a broker."""
 
     study: str
 
     @property
     def reports(self) -> str:
-        """What people send; as many partitions as the study says."""
+        """The reports. Its number of partitions is set in the study."""
         return f"{self.study}.reports"
 
     @property
     def control(self) -> str:
-        """The key and the cuts. Secret: offsets are counts."""
+        """The key and the cuts. Secret, because offsets are counts."""
         return f"{self.study}.control"
 
     @property
     def tallies(self) -> str:
-        """What gatherers counted. Secret."""
+        """The tallies of the gatherers. Secret."""
         return f"{self.study}.tallies"
 
     @property
     def rejects(self) -> str:
-        """Where reports lie that were not counted."""
+        """The offsets of reports that were not counted."""
         return f"{self.study}.rejects"
 
     @property
@@ -58,18 +58,18 @@ class Topics:
 
     @property
     def transactional_id(self) -> str:
-        """Of the one synthesizer."""
+        """The transactional id of the synthesizer."""
         return f"{self.study}.synthesizer"
 
     @property
     def group(self) -> str:
-        """In which gatherers share the partitions of the reports topic."""
+        """The consumer group in which gatherers share the partitions of the reports topic."""
         return f"{self.study}.gather"
 
     def access(self, releases: Iterable[str], *, scheduled: bool = False) -> tuple[Access, ...]:
-        """Every topic of a study with these releases, and who must do what with it.
+        """Every topic of a study with these releases, and the access that each role needs.
 
-        `scheduled`: the synthesizer makes cuts by the clock, beside the steward.
+        `scheduled` is True if the synthesizer appends cuts by the clock, in addition to the steward.
         """
         cutters = frozenset({Role.STEWARD, Role.SYNTHESIZER} if scheduled else {Role.STEWARD})
         followers = frozenset({Role.STEWARD, Role.SYNTHESIZER, Role.GATHERER})
@@ -78,7 +78,7 @@ class Topics:
             Access(self.reports, writes=_of(Role.REPORTER), reads=_of(Role.GATHERER), measures=cutters, partitioned=True),
             Access(self.control, writes=cutters, reads=followers),
             Access(self.tallies, writes=_of(Role.GATHERER), reads=_of(Role.SYNTHESIZER)),
-            # A gatherer reads the rejects of its partition before it writes, so that it writes none twice.
+            # A gatherer reads the rejects of its partition before it writes, so that it writes each of them once.
             Access(
                 self.rejects,
                 writes=_of(Role.GATHERER),
@@ -95,23 +95,23 @@ class Topics:
 
 @dataclass(frozen=True)
 class Access:
-    """Who must do what with one topic."""
+    """The access that each role needs to one topic."""
 
     topic: str
     writes: frozenset[Role]
     reads: frozenset[Role]
-    """Of a public topic: those of the study's own processes and people; others may too."""
+    """The roles that must read the topic. Others may read a public topic as well."""
     measures: frozenset[Role] = frozenset()
-    """Who asks where its partitions end without reading them: whoever makes a cut."""
+    """The roles that need the high watermarks of its partitions without reading them, to make a cut."""
     partitioned: bool = False
-    """True if it has the study's number of partitions; the others have one."""
+    """True if it has the study's number of partitions, False if it has one."""
     retention_ms: int = -1
-    """How long records are kept; -1 is for ever."""
+    """Retention of records in milliseconds; -1 means forever."""
     public: bool = False
-    """Whether it holds nothing but what is released."""
+    """Whether it holds only what is released."""
 
     def used_by(self, role: Role) -> bool:
-        """Whether a role has any business with it."""
+        """Whether a role needs any access to the topic."""
         return role in self.writes | self.reads | self.measures
 
 

@@ -1,1 +1,1 @@
-"""Work that needs processes, a network or a clock around the pure core."""
+"""The parts of a deployment that need processes, a network or a clock: roles, commands of the steward, HTTP servers."""

@@ -1,4 +1,4 @@
-"""Who must be allowed what on a cluster with ACLs, as commands for Kafka's own tool."""
+"""The permissions that each role needs on a cluster with ACLs, as commands for `kafka-acls`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamproc.study import Study
 
 @dataclass(frozen=True)
 class Permission:
-    """What one role may do with one resource. Read, Write and Delete include Describe."""
+    """The operations that one role needs on one resource. Read, Write and Delete include Describe."""
 
     role: Role
     operations: Sequence[str]
@@ -25,7 +25,7 @@ class Permission:
 
 
 def permissions(study: Study) -> list[Permission]:
-    """All that a study needs until its last period is released, and no more; principals are named after the roles."""
+    """The permissions that a study needs until its last period is released. Principals are named after the roles."""
     topics = Topics(study.name)
     needed = [
         Permission(role, operations, f"--topic {access.topic}")
@@ -34,13 +34,13 @@ def permissions(study: Study) -> list[Permission]:
         if (operations := _operations(access, role))
     ]
     needed.append(Permission(Role.GATHERER, ["Read"], f"--group {topics.group}"))
-    # Whoever may write with it can end the synthesizer's transactions: nobody else must.
+    # Only the synthesizer: any producer with this transactional id can fence it and abort its transactions.
     needed.append(Permission(Role.SYNTHESIZER, ["Write"], f"--transactional-id {topics.transactional_id}"))
     return needed
 
 
 def purge_permissions(study: Study) -> list[Permission]:
-    """What the steward needs too when the study is over."""
+    """The additional permissions that the steward needs to purge the study."""
     return [
         Permission(Role.STEWARD, ["Delete"], f"--topic {access.topic}")
         for access in study_access(study)
@@ -49,10 +49,10 @@ def purge_permissions(study: Study) -> list[Permission]:
 
 
 def acl_commands(study: Study) -> Iterator[str]:
-    """A shell script of `kafka-acls` lines, a section for each role."""
+    """The lines of a shell script of `kafka-acls` commands, with a section for each role."""
     yield f"# topics of study {study.name}"
     for topic, settings in wanted_settings(study, brokers=3).items():
-        keep = "for ever" if settings.retention_ms < 0 else f"{settings.retention_ms // 86_400_000} days"
+        keep = "forever" if settings.retention_ms < 0 else f"{settings.retention_ms // 86_400_000} days"
         yield f"#   {topic}: partitions {settings.partitions}, kept {keep}"
     needed = permissions(study)
     for role in Role:
@@ -74,5 +74,5 @@ def _operations(access: Access, role: Role) -> list[str]:
         measures = role in access.measures or role is Role.STEWARD
         operations += ["Describe"] if measures else []
     if operations and role in (Role.GATHERER, Role.SYNTHESIZER, Role.STEWARD):
-        operations.append("DescribeConfigs")  # they check that their topics are set up as they must be
+        operations.append("DescribeConfigs")  # they check the settings of their topics
     return operations

@@ -1,4 +1,4 @@
-"""Close a period by the steward's word, and wait until it is released."""
+"""Close a period on the steward's command, and wait until it is released."""
 
 from __future__ import annotations
 
@@ -18,36 +18,42 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.release_stages import LedgerProgress, Stage, show_stages
 
 SHOW_STAGES_AFTER_S = 2.0
-"""Seconds of waiting for a release before it is said what it waits for."""
+"""Seconds of waiting for a release before the stage of the release is shown."""
 
 
 class CloseOutcome(Enum):
-    """What a word to close a period found."""
+    """What the command to close a period found."""
 
     REPORTED = auto()
-    """Reports have come since the period before was closed, of whichever period; or it is the first."""
+    """Reports of any period were sent since the previous period was closed; or it is the first period."""
     SILENT = auto()
-    """Nothing has come since. Its reports may all have been sent ahead."""
+    """No report was sent since the previous period was closed. The reports of the period may have been sent earlier."""
     ALREADY = auto()
-    """It was closed before."""
+    """The period was closed before."""
 
 
 async def close_period_now(
     deployment: Deployment, period: Period, *, created: Callable[[Sequence[str]], None] | None = None
 ) -> CloseOutcome:
-    """Close a period unless it is closed or released; `created` is told of the topics that had to be made for it."""
+    """Close a period unless it is closed or released. `created` is called with the topics that had to be created.
+
+    Raises what `Deployment.check_begun` and `close_period` raise.
+    """
     async with deployment.connect() as log:
-        if await _released(deployment, log) >= period:  # holds for a study that was purged too
+        if await _last_released_period(deployment, log) >= period:  # also in a study that was purged
             return CloseOutcome.ALREADY
         await deployment.check_begun(log)
-        made = await set_up_topics(log, deployment.study)
-        if made and created is not None:
-            created(made)
+        new_topics = await set_up_topics(log, deployment.study)
+        if new_topics and created is not None:
+            created(new_topics)
         return await close_period(deployment, log, period)
 
 
 async def close_period(deployment: Deployment, log: Log, period: Period) -> CloseOutcome:
-    """Append the cut unless it is there. Refuses one that is not the next, and a first one that nobody reported to."""
+    """Append the cut of a period unless the period is closed.
+
+    Raises InvalidInput if an earlier period is open, Refused if nobody has reported in period 1.
+    """
     async with _control(deployment, log) as control:
         closed = control.sequence.period
         if period <= closed:
@@ -63,7 +69,7 @@ async def close_period(deployment: Deployment, log: Log, period: Period) -> Clos
 
 
 async def last_closed_period(deployment: Deployment, log: Log) -> Period:
-    """The last period closed; 0 for who may send reports but not read the control topic."""
+    """The last closed period; 0 if this user may not read the control topic."""
     try:
         async with _control(deployment, log) as control:
             return control.sequence.period
@@ -72,9 +78,10 @@ async def last_closed_period(deployment: Deployment, log: Log) -> Period:
 
 
 async def until_released(deployment: Deployment, period: Period, *, show: Callable[[Stage], None]) -> None:
-    """Wait until a period is released, also while the broker is restarted.
+    """Wait until a period is released, also across a restart of the broker.
 
-    From `SOON` seconds on, `show` is called again and again with what the release waits for.
+    After `SHOW_STAGES_AFTER_S` seconds, `show` is called repeatedly with the stage of the release. Raises LogUnavailable if
+    the broker is unavailable for longer than the deployment's timeout.
     """
     ledger = LedgerProgress()
 
@@ -83,26 +90,26 @@ async def until_released(deployment: Deployment, period: Period, *, show: Callab
         await show_stages(log, deployment.study, deployment.clock, ledger, show)
 
     async with deployment.connect() as log, asyncio.TaskGroup() as group:
-        showing, waiting = group.create_task(show_soon(log)), OutageTimeout(deployment.timeout)
+        showing, outage = group.create_task(show_soon(log)), OutageTimeout(deployment.timeout)
         while ledger.released < period:
             try:
-                await _follow_ledger(deployment, log, period, ledger, waiting)
-            except LogUnavailable as away:
-                ledger.answers = False
-                await waiting.wait(away)
+                await _follow_ledger(deployment, log, period, ledger, outage)
+            except LogUnavailable as unavailable:
+                ledger.broker_available = False
+                await outage.wait(unavailable)
         showing.cancel()
 
 
 async def _follow_ledger(
-    deployment: Deployment, log: Log, period: Period, ledger: LedgerProgress, waiting: OutageTimeout
+    deployment: Deployment, log: Log, period: Period, ledger: LedgerProgress, outage: OutageTimeout
 ) -> None:
-    """Keep `ledger` up to date until it has the period."""
+    """Update `ledger` until the period is released."""
     public = PublicReader(log, deployment.study)
     try:
         await public.catch_up_ledger()
         while True:
-            waiting.reset()
-            ledger.begun, ledger.released, ledger.answers = public.ledger is not None, public.period, True
+            outage.reset()
+            ledger.begun, ledger.released, ledger.broker_available = public.ledger is not None, public.period, True
             if public.period >= period:
                 return
             await public.poll_ledger(timeout=0.5)
@@ -112,7 +119,7 @@ async def _follow_ledger(
 
 @asynccontextmanager
 async def _control(deployment: Deployment, log: Log) -> AsyncIterator[ControlFollower]:
-    """A follower that has read all there is."""
+    """A follower that has read the control topic to its end."""
     control = await ControlFollower.open(log, deployment.study)
     try:
         await control.catch_up(await log.last_stable_offset(deployment.topics.control, 0))
@@ -121,8 +128,8 @@ async def _control(deployment: Deployment, log: Log) -> AsyncIterator[ControlFol
         await control.close()
 
 
-async def _released(deployment: Deployment, log: Log) -> Period:
-    """The last period in the ledger."""
+async def _last_released_period(deployment: Deployment, log: Log) -> Period:
+    """The last period in the ledger; 0 if there is none."""
     public = PublicReader(log, deployment.study)
     try:
         await public.catch_up_ledger()

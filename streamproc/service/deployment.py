@@ -1,4 +1,4 @@
-"""Where a study runs: its broker, its state folder, its roster, and how it gets its noise."""
+"""A study and the resources that it uses: broker, state folder, roster, noise and clock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from streamproc.errors import InvalidInput, Malformed, NoSuchTopic, NotAllowed, Refused, RosterUnavailable
+from streamproc.errors import (
+    InvalidInput,
+    NoSuchTopic,
+    NotAllowed,
+    RosterUnavailable,
+    StateFolderUnusable,
+    TopicLost,
+)
 from streamproc.files.study_files import read_roster, read_study
 from streamproc.log.connect import connect
 from streamproc.log.control_topic import ControlFollower
-from streamproc.log.port import Log, read_to_end
+from streamproc.log.port import Log, Record, read_to_end
 from streamproc.privacy.noise import Entropy
-from streamproc.protocol.ledger import StudyRecord, decode_ledger
+from streamproc.protocol.ledger import decode_study_record, require_same_study
+from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock, SystemClock
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
@@ -25,29 +33,30 @@ from streamproc.study import Broker, Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 
 ALLOW_INSECURE = "STREAMPROC_ALLOW_INSECURE"
+"""The environment variable that allows a seeded study on Kafka."""
 
 LOCK = "synthesizer.lock"
-"""In the state folder."""
+"""The file in the state folder that the synthesizer locks."""
 
 GATHER_LOCK = "gather.lock"
-"""In the state folder: shared by the gatherers that use it."""
+"""The file in the state folder on which every gatherer holds a shared lock."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A study and the places it uses."""
+    """A study, and where its broker, its state folder and its roster are."""
 
     study: Study
     broker: Broker
     broker_folder: Path
-    """What a relative `embedded:` folder is relative to."""
+    """The folder that a relative `embedded:` path is relative to."""
     state: Path
     roster_path: Path | None
     timeout: float = 30.0
     """Seconds after which a one-shot command gives up."""
     seed: int | None = None
     clock: Clock = field(default_factory=SystemClock)
-    """By which a schedule closes periods."""
+    """The clock by which a schedule closes periods."""
     on_slow_connection: Callable[[], None] | None = None
     """Called when connecting to the broker takes more than 2 seconds."""
 
@@ -62,7 +71,10 @@ class Deployment:
         seed: int | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Deployment:
-        """From a study file; flags win over the environment, which wins over the file."""
+        """Read a study file. Arguments take precedence over environment variables, which take precedence over the file.
+
+        Raises InvalidInput if the file is wrong, or if a seed is used on Kafka without `ALLOW_INSECURE`.
+        """
         environ = os.environ if environ is None else environ
         check_environment(environ)
         study = read_study(study_path)
@@ -91,89 +103,100 @@ class Deployment:
 
     @cached_property
     def roster(self) -> tuple[str, ...] | None:
-        """The ids on the roster, if the study has one."""
+        """The ids on the roster; None if the study has no roster. Raises RosterUnavailable if it cannot be read."""
         return None if self.roster_path is None else read_roster(self.roster_path)
 
     def connect(self) -> Log:
-        """A connection to the study's broker, to be entered."""
+        """A connection to the study's broker. Entering it connects."""
         return connect(self.broker.url, folder=self.broker_folder, timeout=self.timeout, on_slow=self.on_slow_connection)
 
     def state_folder(self) -> LocalStateFolder:
-        """The state folder."""
+        """The state folder, without a lock."""
         return LocalStateFolder(self.state)
 
     @contextmanager
     def locked_state_folder(self) -> Iterator[LocalStateFolder]:
-        """The state folder, as the only one who may change the synthesizer's state in it."""
-        disk = self.state_folder()
-        with self._locked(disk, LOCK, "another synthesizer is using it"):
-            yield disk
+        """The state folder, with the synthesizer's exclusive lock. Raises StateFolderUnusable if another process has it."""
+        state_folder = self.state_folder()
+        with self._locked(state_folder, LOCK, "another synthesizer is using it"):
+            yield state_folder
 
     @contextmanager
     def shared_state_folder(self) -> Iterator[LocalStateFolder]:
-        """The state folder, as one of the gatherers in it; afterwards nothing is written through it any more."""
-        disk = self.state_folder()
+        """The state folder, with the shared lock of the gatherers. Nothing can be written through it afterwards."""
+        state_folder = self.state_folder()
         purged = "is being purged, since the study is over; no gatherer is needed"
-        with self._locked(disk, GATHER_LOCK, purged, shared=True):
-            yield disk
+        with self._locked(state_folder, GATHER_LOCK, purged, shared=True):
+            yield state_folder
 
     @contextmanager
     def idle_state_folder(self) -> Iterator[LocalStateFolder]:
-        """The state folder, in which nobody works now: neither a synthesizer nor any gatherer."""
+        """The state folder, with both locks held exclusively: neither a synthesizer nor a gatherer uses it."""
         busy = "a gatherer is still using it; wait until it is done, and run it again"
-        with self.locked_state_folder() as disk, self._locked(disk, GATHER_LOCK, busy):
-            yield disk
+        with self.locked_state_folder() as state_folder, self._locked(state_folder, GATHER_LOCK, busy):
+            yield state_folder
 
     @contextmanager
-    def _locked(self, disk: LocalStateFolder, name: str, refusal: str, *, shared: bool = False) -> Iterator[None]:
-        if not disk.lock(name, shared=shared):
-            raise Refused(f"state folder {self.state}: {refusal}")
+    def _locked(self, state_folder: LocalStateFolder, name: str, in_use: str, *, shared: bool = False) -> Iterator[None]:
+        if not state_folder.lock(name, shared=shared):
+            raise StateFolderUnusable(self.state, in_use)
         try:
             yield
         finally:
-            disk.unlock(name)
+            state_folder.unlock(name)
 
     def entropy(self) -> Entropy:
-        """Real noise, or a seed's."""
+        """The source of noise: the operating system's, or a seeded one if the deployment has a seed."""
         return SystemEntropy() if self.seed is None else SeededEntropy(self.seed)
 
     async def check_begun(self, log: Log, *, only_reports: bool = False) -> None:
-        """Refuse to touch a study whose ledger was begun with other values than these, or whose reports are gone.
+        """If the study has begun, check that its ledger has this study's values and that its private topics exist.
 
-        `only_reports`: asked by one who only reports, and need not have the roster; without it values are not compared.
+        Raises StudyChanged, LedgerConflict or TopicLost. `only_reports` is True for a process that only sends reports: it
+        need not have the roster, and without the roster the values are not compared.
         """
-        async with aclosing(read_to_end(log, self.topics.ledger)) as records:
-            first = await anext(records, None)
+        first = await self.first_ledger_record(log)
         if first is None:
             return
         if self.topics.reports not in await log.topics():
-            raise Refused(f"topic {self.topics.reports}: is gone though the study has begun; was the study purged?")
-        with suppress(NotAllowed):  # a reporter may not see it
+            raise TopicLost(self.topics.reports, "is gone though the study has begun; was the study purged?")
+        with suppress(NotAllowed):  # a reporter may not see the control topic
             await self.check_control(log)
+        record = decode_study_record(self.topics.ledger, first.value)
         try:
-            begun = decode_ledger(first.value)
-            mark = await self.fingerprint(log)
-        except Malformed:
-            raise Refused(f"topic {self.topics.ledger}: does not begin with a study record") from None
+            fingerprint = await self.fingerprint(log)
         except NotAllowed:
-            return  # a reporter may not read the key of a roster's digest
+            return  # a reporter may not read the key of the roster's digest
         except RosterUnavailable:
             if only_reports:
                 return
             raise
-        if isinstance(begun, StudyRecord) and begun.fingerprint != mark:
-            raise Refused(f"study {self.study.name}: its ledger was begun with other values; a study cannot change")
+        require_same_study(record, self.study, fingerprint)
+
+    async def first_ledger_record(self, log: Log) -> Record | None:
+        """The first record of the ledger topic; None if the study has not begun."""
+        async with aclosing(read_to_end(log, self.topics.ledger)) as records:
+            return await anext(records, None)
+
+    async def check_ledger(self, log: Log, ledger: VerifiedLedger | None, *, insecure: bool | None = None) -> None:
+        """Raise StudyChanged if a ledger is that of another study of the same name; `insecure` as in `require_same_study`.
+
+        After a purge the control topic is gone, which holds the key of the roster's digest. Then a study with a roster
+        cannot be told from another one, and nothing is checked.
+        """
+        if ledger is None:
+            return
+        with suppress(NoSuchTopic):
+            require_same_study(ledger.study, self.study, await self.fingerprint(log), insecure=insecure)
 
     async def check_control(self, log: Log) -> None:
-        """Refuse a study that has begun and has lost its control topic: one made anew would hold another key, and no cut."""
+        """Raise TopicLost if the control topic of a study that has begun is gone: a new one would lack its key and cuts."""
         try:
-            # Not looked for among all topics: a broker leaves out those that we may not see.
+            # The list of all topics would not do: Kafka leaves out the topics that this user may not see.
             await log.start_offset(self.topics.control, 0)
         except NoSuchTopic:
-            raise Refused(
-                f"topic {self.topics.control}: is gone though the study has begun; without its key and its cuts the study "
-                "cannot go on"
-            ) from None
+            problem = "is gone though the study has begun; without its key and its cuts the study cannot go on"
+            raise TopicLost(self.topics.control, problem) from None
 
     @property
     def broker_address(self) -> str:
@@ -182,18 +205,21 @@ class Deployment:
         return self.broker.url if folder is None else f"embedded:{(self.broker_folder / folder).resolve()}"
 
     async def fingerprint(self, log: Log) -> bytes:
-        """Of the study as it is here; the key of its roster's digest is in the control topic."""
+        """The fingerprint of the study and the roster as they are here.
+
+        Reads the control topic if the study has a roster, because it holds the key of the roster's digest.
+        """
         if self.roster is None:
             return fingerprint(self.study, None)
         return fingerprint(self.study, roster_digest(self.roster, await self.control_key(log)))
 
     async def control_key(self, log: Log) -> bytes:
-        """The random key in the control topic, which no other stream has."""
+        """The study's random key, from the control topic. Raises TopicLost if the topic holds none."""
         control = await ControlFollower.open(log, self.study)
         try:
             await control.catch_up(await log.last_stable_offset(self.topics.control, 0))
         finally:
             await control.close()
         if control.key is None:
-            raise Refused(f"topic {self.topics.control}: holds no key; create the topics with `streamproc init`")
+            raise TopicLost(self.topics.control, "holds no key; create the topics with `streamproc init`")
         return control.key

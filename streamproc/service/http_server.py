@@ -1,4 +1,4 @@
-"""The two HTTP listeners: one for everybody, one for the operator. Each has `/metrics`, `/livez` and `/readyz`."""
+"""The HTTP listeners of a process: a public one and the operator's. Each has `/metrics`, `/livez` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from streamproc.storage.secret_files import read_secret
 
 LOOPBACK = "127.0.0.1"
 
-_NOW = {"Cache-Control": "no-store"}
+_NO_STORE = {"Cache-Control": "no-store"}
 
 SHUTDOWN_TIMEOUT_S = 5.0
-"""Seconds that answers under way have to end when the process is told to."""
+"""Seconds that responses in progress have to complete when the process stops."""
 
 LINGERING_TIME_S = 2.0
-"""Seconds for which the body of a request, which is not wanted, is read and dropped before its connection is closed."""
+"""Seconds for which the body of a request is read and dropped before its connection is closed. No request needs a body."""
 
 METRICS_AT_ONCE, METRICS_WAITING = 16, 64
-"""Clients to which large metrics are sent at a time, and those that wait for their turn. All share the bytes of one version,
-6.8 MB for a release of 65,536 bins, but a slow client may still be sent a version that newer ones have replaced."""
+"""Maximum number of clients that are sent large metrics concurrently, and of those that wait. All share the bytes of one
+version, 6.8 MB for a release of 65,536 bins, but a slow client may still be sent an older version."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen."""
+    """The host and the port that a listener binds to."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`HOST:PORT`; port 0 takes a free one, and `:PORT` is one of this machine only."""
+        """Parse `HOST:PORT`. Port 0 means any free port, and `:PORT` means the loopback address. Raises InvalidInput."""
         host, colon, port = text.rpartition(":")
         if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
             raise InvalidInput(f"listener {text!r}: HOST:PORT was expected, such as 127.0.0.1:9100")
@@ -51,7 +51,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; a name is taken for one that others can, but for `localhost`."""
+        """Whether only this machine can reach the address. Of host names, only `localhost` counts as loopback."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -71,7 +71,7 @@ class Listener:
         limits: Limits | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """`version` changes whenever the metrics of `registry` do; without it they are taken to change all the time."""
+        """`version` changes whenever the metrics of `registry` change. Without it, they are encoded for each request."""
         self._address = address
         self._ready = ready
         self._limits, self._pace = limits or Limits(), pace or Pace()
@@ -85,7 +85,7 @@ class Listener:
                 web.get("/readyz", self._readyz),
             ]
         )
-        # A request body is never read, so it need not be unpacked either. A handler whose client is gone leaves its place.
+        # Request bodies are never used, so they are not decompressed. The handler of a client that is gone is cancelled.
         self._runner = web.AppRunner(
             self.app,
             access_log=None,
@@ -101,7 +101,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> Address:
-        """Listen; answers with the address, whose port is now known."""
+        """Listen, and return the address with the actual port. Raises InvalidInput if the address cannot be bound."""
         await self._runner.setup()
         host, port = self._address.host, self._address.port
         try:
@@ -114,7 +114,7 @@ class Listener:
         return Address(host, int(name[1]))
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening, and close all connections."""
         if self._server is not None:
             self._server.close()
         await self._runner.cleanup()
@@ -137,15 +137,15 @@ class Listener:
                 response = web.StreamResponse(headers=headers)
                 return await stream_response(request, response, pieces_of([body]), self._scrapes.has_waiters, self._pace)
         except Overloaded:
-            headers = _NOW | {"Retry-After": "2"}
+            headers = _NO_STORE | {"Retry-After": "2"}
             return web.Response(status=503, text="too many clients read the metrics; try again later\n", headers=headers)
 
     async def _livez(self, request: web.Request) -> web.Response:
-        return web.Response(text="ok\n", headers=_NOW)
+        return web.Response(text="ok\n", headers=_NO_STORE)
 
     async def _readyz(self, request: web.Request) -> web.Response:
         ready = self._ready()
-        return web.Response(text="ready\n" if ready else "not ready\n", status=200 if ready else 503, headers=_NOW)
+        return web.Response(text="ready\n" if ready else "not ready\n", status=200 if ready else 503, headers=_NO_STORE)
 
 
 class EncodedMetrics:
@@ -156,13 +156,13 @@ class EncodedMetrics:
         self._version = version
         self._encoded: tuple[int, bytes] | None = None
         self._encoding = SingleFlight[bytes]()
-        # A thread of its own: scrapes must not take those of the default executor, which the roles use.
+        # A separate thread, because the roles use the threads of the default executor.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
     async def encode(self) -> bytes:
-        """The metrics as they are now, or as they were when the encoding began that is under way for another client.
+        """The current metrics, or those of an encoding that is already in progress for another client.
 
-        A client that disconnects does not end an encoding: the next client waits for the same one.
+        A client that disconnects does not cancel an encoding, because another client may wait for it.
         """
         version = None if self._version is None else self._version()
         if self._encoded is not None and self._encoded[0] == version:
@@ -170,11 +170,11 @@ class EncodedMetrics:
         return await self._encoding.once((version or 0, ("metrics",)), lambda: self._encode(version))
 
     def close(self) -> None:
-        """Start no further encoding."""
+        """Do not start another encoding."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _encode(self, version: int | None) -> bytes:
-        # A release may have 65,536 bins: encoding them must not hold up the roles, which share the event loop.
+        # A release may have 65,536 bins. Encoding them in the event loop would block the roles.
         body = await asyncio.get_running_loop().run_in_executor(self._thread, generate_latest, self._registry)
         if version is not None:
             self._encoded = version, body
@@ -184,7 +184,10 @@ class EncodedMetrics:
 def operator_listener(
     address: Address, registry: CollectorRegistry, ready: Callable[[], bool], token: str | None
 ) -> Listener:
-    """A listener for what is private: with a token whoever comes must show it, without one it is for this machine only."""
+    """A listener for private metrics. Requests need the token; without a token, the address must be a loopback address.
+
+    Raises InvalidInput if there is no token and other machines can reach the address.
+    """
     if token is None and not address.is_loopback:
         raise InvalidInput(
             f"--operator {address.host}:{address.port}: others can reach it, so it needs a token in the file that "
@@ -192,32 +195,36 @@ def operator_listener(
         )
     listener = Listener(address, registry, ready, limits=OPERATOR_LIMITS)
     if token is None:
-        listener.app.middlewares.append(_called_by_its_address)
+        listener.app.middlewares.append(_require_loopback_host)
     else:
         require_bearer_token(listener.app, token)
     return listener
 
 
 @web.middleware
-async def _called_by_its_address(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A page that somebody on this machine visits can give its own name this address, and then read what is here."""
+async def _require_loopback_host(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Reject requests whose Host header is not a loopback address, against DNS rebinding.
+
+    A web page that is open in a browser on this machine can let its own host name resolve to the loopback address.
+    """
     host = request.host if request.host.endswith("]") else request.host.rpartition(":")[0] or request.host
     if not Address(host.strip("[]"), 0).is_loopback:
-        return web.Response(status=403, text=f"ask by the address, such as {LOOPBACK}\n", headers=_NOW)
+        return web.Response(status=403, text=f"ask by the address, such as {LOOPBACK}\n", headers=_NO_STORE)
     return await handler(request)
 
 
 TOKEN_FILE = "STREAMPROC_OPERATOR_TOKEN_FILE"
+"""The environment variable that names the file with the operator's token."""
 MIN_TOKEN_LENGTH = 16
-"""Characters of a token, at least: nothing slows down who guesses."""
+"""Minimum number of characters of a token. The number of attempts to guess it is not limited."""
 PATHS_WITHOUT_TOKEN = ("/livez", "/readyz")
-"""For probes, which have no token: they tell whether the process does its work, and nothing about people."""
+"""Paths for probes, which have no token. The responses say whether the process works, and nothing about people."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def read_token(environ: Mapping[str, str]) -> str | None:
-    """The token in the file that the environment names; None if it names none. Raises InvalidInput."""
+    """The token in the file that the environment names; None if it names none. Raises InvalidInput for a weak token."""
     if not environ.get(TOKEN_FILE):
         return None
     token = read_secret(TOKEN_FILE, Path(environ[TOKEN_FILE])).strip()
@@ -229,7 +236,7 @@ def read_token(environ: Mapping[str, str]) -> str | None:
 
 
 def require_bearer_token(app: web.Application, token: str) -> None:
-    """Answer requests only if they carry `Authorization: Bearer TOKEN`, but for `OPEN`."""
+    """Reject requests without the header `Authorization: Bearer TOKEN`, except for `PATHS_WITHOUT_TOKEN`."""
     expected = f"Bearer {token}".encode()
 
     @web.middleware

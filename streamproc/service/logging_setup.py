@@ -1,4 +1,4 @@
-"""Log lines for people or, with `--log-json`, for machines. They name periods and partitions; never an id or a symbol."""
+"""Log lines as text or, with `--log-json`, as JSON. They name periods and partitions, but never an id or a symbol."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 
 log = logging.getLogger("streamproc")
-"""`log.info("what happened", extra={"fields": {...}})`: fields are public or operational numbers."""
+"""The logger of all log lines; `event` writes to it."""
 
 LIBRARIES = ("aiokafka", "aiohttp", "asyncio", "kafka")
-"""Whose log lines could carry a record's key."""
+"""Libraries whose log lines could contain the key of a record."""
 
 
 class _Json(logging.Formatter):
@@ -43,7 +43,7 @@ def _when(record: logging.LogRecord) -> str:
 def set_up_logs(study: str, *, as_json: bool, level: str = "INFO") -> None:
     """Send the log lines of a process, each with the name of its study, to standard error.
 
-    Libraries stay silent below critical errors.
+    Libraries log critical errors only.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(study) if as_json else _Plain(study))
@@ -55,5 +55,5 @@ def set_up_logs(study: str, *, as_json: bool, level: str = "INFO") -> None:
 
 
 def event(message: str, level: int = logging.INFO, **fields: object) -> None:
-    """One log line."""
+    """Write one log line. Fields must be public or operational values."""
     log.log(level, message, extra={"fields": fields})

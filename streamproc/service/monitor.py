@@ -1,16 +1,13 @@
-"""What a process shows of itself: the observers of its roles, its metrics, and whether it is ready."""
+"""The monitor of a process: receives the progress of its roles, updates its metrics, and knows whether it is ready."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar
 
-from streamproc.errors import LogUnavailable, NotAllowed, OutcomeUnknown
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
@@ -23,20 +20,15 @@ from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics, Spending
 
-Result = TypeVar("Result")
-
 BROKER_BACK = "the broker is back"
 """The log line when no part of the process waits for the broker any more."""
 
-MAX_RETRY_PAUSE_S = 30.0
-"""Seconds between two tries to reach a broker that is away."""
-
-# The parts of a process that can be in trouble while others are not; besides, each gathered partition is one.
+# The parts of a process, each of which can be degraded while others are not. Each gathered partition is a part as well.
 CONNECTION, LEDGER, SYNTHESIZER, SCHEDULE, GATHERERS = "connection", "ledger", "synthesizer", "schedule", "gatherers"
 
 
 class ProcessMonitor:
-    """What the listeners show of a process, and where the roles report to. Implements the roles' observers."""
+    """The state of a process that the listeners show. Implements the observers of the synthesizer and the gatherers."""
 
     def __init__(self, deployment: Deployment) -> None:
         self.public = PublicMetrics(deployment.study.name)
@@ -44,60 +36,60 @@ class ProcessMonitor:
         self._ledger_read = False
         self._refused = False
         self._waiting: set[str] = set()
-        """The parts that are in trouble."""
+        """The parts that are degraded: they wait for the broker."""
         self._behind: set[str] = set()
-        """The parts that have not caught up since they started: each gathered partition, and the group before it answers."""
+        """The parts that have not caught up since they started: gathered partitions, and the group without an assignment."""
         self._rejecting: set[tuple[int, Reason]] = set()
-        """Partitions where, and reasons why, reports were rejected: each is said once."""
+        """Partitions and reasons of rejects that have been logged. Each pair is logged once."""
         self._study = deployment.study
         self.operator.show_study(self._study.horizon, self._study.broker.partitions)
         self.operator.show_process(ready=lambda: self.ready, away=lambda: bool(self._waiting))
         self._since = time.monotonic()
-        """When the synthesizer last looked for tallies, or released a period."""
+        """When the synthesizer last read tallies, or released a period."""
         self._held: float | None = None
-        """Since when it waits for a period's release time."""
+        """Since when the synthesizer waits for the release time of a period; None if it does not wait."""
         self._recorded: Period | None = None
-        """How far the ledger reaches that is shown; None before any was read."""
+        """The last period of the ledger that is shown; None before a ledger was shown."""
 
     @property
     def ready(self) -> bool:
-        """Whether the process does its work; False while any part of it waits for the broker or has not caught up."""
+        """Whether every part works; False while any part waits for the broker or has not caught up, or after a refusal."""
         return self._ledger_read and not self._waiting and not self._behind and not self._refused
 
     @property
     def publicly_ready(self) -> bool:
-        """The same as far as everybody may know: how long a gatherer takes to catch up tells how much was reported."""
+        """Readiness without private data: the time that a gatherer takes to catch up depends on the number of reports."""
         return self._ledger_read and not self._waiting & {CONNECTION, LEDGER} and not self._refused
 
     def mark_healthy(self, part: str) -> None:
-        """That part is not in trouble, or not any more: it has done what it could not do."""
+        """Mark a part as healthy: a call that failed before has succeeded."""
         if part in self._waiting:
             self._waiting.remove(part)
             if not self._waiting:
                 event(BROKER_BACK)
 
     def forget_part(self, part: str) -> None:
-        """That part has ended, so it waits for nobody; whether the broker is back is not known."""
+        """Forget a part that has ended, without logging that the broker is back."""
         self._waiting.discard(part)
 
     def refused(self) -> None:
-        """A role has refused to go on."""
+        """Note that a role has raised Refused."""
         self._refused = True
         self.operator.refused.set(1)
 
     def mark_ledger_read(self) -> None:
-        """The ledger is read to its end."""
+        """Note that the ledger is read to its end."""
         self._ledger_read = True
         self.mark_healthy(LEDGER)
 
     def mark_ledger_unread(self) -> None:
-        """The ledger is not read, or what it holds is not what this study published; `followed` ends this."""
+        """Note that the ledger is not read, or is not valid. `mark_ledger_read` ends this."""
         self._ledger_read = False
 
     def show_ledger(self, ledger: VerifiedLedger | None) -> None:
-        """This is the public ledger, read to its end; None before the study began.
+        """Show the public ledger, read to its end; None before the study has begun.
 
-        Whoever reads it may say so, in any order: what was shown does not go back.
+        Several readers may call this in any order: a ledger that is shorter than the shown one is ignored.
         """
         last = ledger.periods[-1] if ledger is not None and ledger.periods else None
         released = last.period if last else Period(0)
@@ -117,27 +109,27 @@ class ProcessMonitor:
         schedule, over = self._study.schedule, released == self._study.horizon
         self.operator.show_due(None if schedule is None or over else schedule.release_of(released + 1))
 
-    # the synthesizer's observer
+    # The observer of the synthesizer.
 
     def watermark(self, period: Period) -> None:
-        """Every partition has tallied this period."""
+        """Note that every partition has tallied this period."""
         self.mark_healthy(SYNTHESIZER)
         self.operator.watermark.set(period)
         self._since = time.monotonic()
 
     def persisted(self, period: Period, size: int) -> None:
-        """A draw is durable."""
+        """Note the size of the synthesizer's state file in bytes."""
         self.operator.state_bytes.labels("synthesizer").set(size)
 
     def waiting(self, period: Period, until: datetime) -> None:
-        """A period is durable, and is published at its release time."""
+        """Note that a period is durable, and will be published at its release time."""
         self.mark_healthy(SYNTHESIZER)
         self._held = time.monotonic()
         self.operator.held.set(period)
         event("drawn, waiting for the release time", period=period, until=f"{until:%Y-%m-%d %H:%M:%S} UTC")
 
     def due(self, period: Period, *, late: bool) -> None:
-        """Its release time has come; `late`: it had passed before the period was ready."""
+        """Note that the release time has come. `late` is True if it had passed before the period was ready."""
         if self._held is not None:
             self._since += time.monotonic() - self._held
             self._held = None
@@ -146,7 +138,7 @@ class ProcessMonitor:
             event("the release time has passed, publishing late", logging.WARNING, period=period)
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
-        """A period is published, or was found to be when the process started."""
+        """Note that a period is published; `steps` is None if that was before the process started."""
         self.mark_healthy(SYNTHESIZER)
         for name, contract in synthesis.contracts.items():
             counts = contract.released_counts(synthesis.states[name])
@@ -162,7 +154,7 @@ class ProcessMonitor:
         event("period released", logging.INFO, period=period, **spent, **self._replace_one(period, synthesis))
 
     def _replace_one(self, period: Period, synthesis: Synthesis) -> Mapping[str, float]:
-        """What the noise of a zero-out study has cost under replace-one, where that is quick to compute or final."""
+        """The cost of a zero-out study's noise under replace-one, if that is quick to compute or the study is over."""
         costs = replace_one_costs(self._study)
         if costs is None or not (costs.every_period_is_quick or period == self._study.horizon):
             return {}
@@ -170,46 +162,46 @@ class ProcessMonitor:
         return {"rho_spent_replace_one": rho, "epsilon_spent_replace_one": epsilon_of_rho(rho, self._study.privacy.delta)}
 
     def fenced(self, period: Period) -> None:
-        """Another synthesizer took over, or a transaction timed out."""
+        """Note that another synthesizer took over, or that a transaction timed out."""
         self.operator.fenced.inc()
         event("fenced", logging.WARNING, period=period)
 
     def mark_degraded(self, problem: str, part: str = SYNTHESIZER) -> None:
-        """Something that will be tried again; it is over when that part says so, whatever others can do meanwhile."""
+        """Log a problem that will be retried. The part stays degraded until `mark_healthy` or `forget_part`."""
         self._waiting.add(part)
         self.operator.troubles.inc()
         event(problem, logging.WARNING)
 
-    # which partitions are gathered here
+    # The partitions that are gathered by this process.
 
     def begin_gathering(self) -> None:
-        """The process gathers: it is not ready before it knows its partitions and has caught up with each."""
+        """Note that the process gathers: it is not ready before it knows its partitions and has caught up with each."""
         self._behind.add(GATHERERS)
 
     def know_assignment(self) -> None:
-        """The partitions that this process gathers are known, even if there are none."""
+        """Note that the partitions of this process are known, even if there are none."""
         self._behind.discard(GATHERERS)
 
     def end_gathering(self) -> None:
-        """The process gathers no more: nothing is left to catch up with."""
+        """Note that the process has stopped gathering, so there is nothing left to catch up with."""
         self._behind.clear()
 
     def assigned(self, partition: int) -> None:
-        """The partition is gathered here from now on."""
+        """Note that this process gathers the partition from now on."""
         self._behind.add(partition_part(partition))
         self.operator.begin(partition)
         event("partition assigned", partition=partition)
 
     def given_up(self, partition: int) -> None:
-        """The partition is not gathered here any more."""
+        """Note that this process does not gather the partition any more."""
         self._behind.discard(partition_part(partition))
         self.operator.forget(partition)
         event("partition given up", partition=partition)
 
-    # the gatherers' observer
+    # The observer of the gatherers.
 
     def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
-        """A gatherer reads on from its checkpoint of `size` bytes, or from the start of the log without one."""
+        """Note that a gatherer resumes from a checkpoint of `size` bytes, or reads the log from its start if it is None."""
         self._behind.add(partition_part(partition))
         self.operator.lag.labels(partition).set(lag)
         self.operator.people.labels(partition).set(people)
@@ -221,12 +213,12 @@ class ProcessMonitor:
             event("replaying the log from a checkpoint", partition=partition, period=period)
 
     def read(self, partition: int, records: int, lag: int) -> None:
-        """Records were taken in."""
+        """Note that records were read, and that `lag` records are left."""
         self.operator.reports.labels(partition).inc(records)
         self.operator.lag.labels(partition).set(lag)
 
     def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
-        """So many reports were rejected for each reason."""
+        """Note that this many reports were rejected for each reason."""
         for reason, count in counts.items():
             self.operator.rejects.labels(partition, reason.value).inc(count)
             if (partition, reason) not in self._rejecting:
@@ -234,59 +226,32 @@ class ProcessMonitor:
                 event("reports are rejected", logging.WARNING, partition=partition, reason=reason.value)
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
-        """A period of one partition was sent."""
+        """Note that the tally of a period was sent."""
         self.mark_healthy(partition_part(partition))
         self.operator.people.labels(partition).set(people)
         self.operator.settled.labels(partition).set(period)
         event("tallied", partition=partition, period=period)
 
     def checkpointed(self, partition: int, size: int) -> None:
-        """A gatherer's state is durable."""
+        """Note the size of a gatherer's checkpoint in bytes."""
         self.operator.state_bytes.labels(f"gather-{partition}").set(size)
 
     def waits_for_study(self, partition: int) -> None:
-        """The study has not begun, so the gatherer has nothing to catch up with."""
+        """Note that the study has not begun, so the gatherer has nothing to catch up with."""
         self.mark_healthy(partition_part(partition))
         self._behind.discard(partition_part(partition))
 
     def caught_up(self, partition: int) -> None:
-        """What could be read when the gatherer resumed is read."""
+        """Note that the gatherer has read everything that was readable when it resumed."""
         if partition_part(partition) in self._behind:
             self._behind.remove(partition_part(partition))
             event("caught up with the log", partition=partition)
 
     def up_to_date(self, partition: int) -> None:
-        """Every period of it that is closed was sent."""
+        """Note that the tally of every closed period was sent."""
         self.mark_healthy(partition_part(partition))
 
 
 def partition_part(partition: int) -> str:
-    """The part that gathers a partition."""
+    """The name of the part that gathers a partition."""
     return f"partition {partition}"
-
-
-async def retry_while_unavailable(
-    work: Callable[[], Awaitable[Result]], health: ProcessMonitor, part: str = CONNECTION
-) -> Result:
-    """Do it, waiting for a broker that is away; a denied authorisation ends it at once.
-
-    Work that goes on for long tells `health` itself when that part of the process is well again.
-    """
-    pause = 0.5
-    try:
-        while True:
-            began = asyncio.get_running_loop().time()
-            try:
-                done = await work()
-                health.mark_healthy(part)
-                return done
-            except NotAllowed:
-                raise
-            except (LogUnavailable, OutcomeUnknown) as problem:
-                if asyncio.get_running_loop().time() - began > MAX_RETRY_PAUSE_S:
-                    pause = 0.5  # it worked for a while: this is another trouble
-                health.mark_degraded(f"the broker is away, trying again in {pause:g} s: {problem}", part)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
-    finally:
-        health.forget_part(part)

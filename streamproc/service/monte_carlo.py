@@ -1,4 +1,4 @@
-"""A study released many times over the same data, on all cores: how accuracy is measured rather than believed."""
+"""Replays a study many times over the same data, on all cores, to measure the accuracy of its releases."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from streamproc.study import Study
 
 Outcome = TypeVar("Outcome")
 
-_CHUNK = 4
-"""Runs a worker is handed at a time, at most: results come steadily."""
-_AHEAD = 4
-"""Chunks under way or done for each worker, at most: results do not pile up before a slow reader."""
+_MAX_CHUNK_RUNS = 4
+"""Maximum number of runs in a chunk, so that results arrive steadily."""
+_CHUNKS_PER_WORKER = 4
+"""Maximum number of chunks for each worker that are submitted or done, so that results do not accumulate in memory."""
 
 
 def repeat_study(
@@ -37,23 +37,24 @@ def repeat_study(
     runs: int,
     seed: int | None = None,
 ) -> Iterator[Outcome]:
-    """`ask(run, replayed)` for `run = 0..runs-1`, in order. `ask` runs in other processes, so it must be picklable.
+    """Yield `evaluate(run, replayed)` for `run = 0..runs-1`, in order.
 
-    With a seed, run `i` uses `seed + i`: run 0 is the study that a single replay with this seed releases. However this ends,
-    also by an interrupt, the processes end with it, without a word of their own.
+    `evaluate` runs in other processes, so it must be picklable. With a seed, run `i` uses `seed + i`, so run 0 equals a
+    single replay with this seed. The worker processes end silently with this generator, also after an interrupt. Raises
+    StreamprocError if a worker process is killed.
     """
     workers = min(os.cpu_count() or 1, runs)
     context = multiprocessing.get_context("spawn")
-    told, tell = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, context, _prepare, (told, (study, contracts, tallies, evaluate, seed)))
-    chunk = max(1, min(_CHUNK, runs // (16 * workers)))
+    pipe_end, parent_end = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, _prepare, (pipe_end, (study, contracts, tallies, evaluate, seed)))
+    chunk = max(1, min(_MAX_CHUNK_RUNS, runs // (16 * workers)))
     chunks = (range(first, min(first + chunk, runs)) for first in range(0, runs, chunk))
     waiting: deque[Future[list[object]]] = deque()
     try:
         for ahead in chunks:
-            with _signals_held_back():
+            with _signals_blocked():
                 waiting.append(pool.submit(_run, ahead))
-            if len(waiting) > _AHEAD * workers:
+            if len(waiting) > _CHUNKS_PER_WORKER * workers:
                 yield from cast(list[Outcome], waiting.popleft().result())
         while waiting:
             yield from cast(list[Outcome], waiting.popleft().result())
@@ -62,13 +63,16 @@ def repeat_study(
     finally:
         # Nothing is cancelled: a worker that ends while the pool holds cancelled work makes it print a traceback.
         pool.shutdown(wait=False)
-        tell.close()
-        told.close()
+        parent_end.close()
+        pipe_end.close()
 
 
 @contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal. Those started in here never see it; they are told to end."""
+def _signals_blocked() -> Iterator[None]:
+    """Block SIGINT and SIGTERM, so that worker processes started in here inherit that.
+
+    Ctrl-C is sent to every process of a terminal. Workers ignore it, and exit when the parent closes the pipe.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -80,24 +84,24 @@ _Prepared = tuple[Study, Mapping[str, Contract], Tallies, Callable[[int, ReplayR
 _prepared: _Prepared
 
 
-def _prepare(told: Connection, prepared: _Prepared) -> None:
-    """Set up a worker once: the tallies are far larger than a run's number."""
-    threading.Thread(target=_end_when, args=(told,), daemon=True).start()
+def _prepare(pipe_end: Connection, prepared: _Prepared) -> None:
+    """Set up a worker process. Its data are sent once, because the tallies are far larger than the number of a run."""
+    threading.Thread(target=_exit_when_closed, args=(pipe_end,), daemon=True).start()
     global _prepared  # noqa: PLW0603  a process pool's only way to hand a worker something once
     _prepared = prepared
 
 
-def _end_when(told: Connection) -> None:
-    """End this worker, whatever it is doing, when the parent's end of the pipe is closed: also because it was killed."""
-    told.poll(None)
+def _exit_when_closed(pipe_end: Connection) -> None:
+    """Exit this worker process when the parent's end of the pipe is closed, also because the parent was killed."""
+    pipe_end.poll(None)
     os._exit(0)
 
 
 def _run(runs: range) -> list[object]:
-    study, contracts, tallies, ask, seed = _prepared
+    study, contracts, tallies, evaluate, seed = _prepared
     outcomes = []
     for run in runs:
         with shared_process_entropy() if seed is None else nullcontext(SeededEntropy(seed + run)) as entropy:
             replayed = replay_study(study, contracts, tallies, entropy)
-        outcomes.append(ask(run, replayed))
+        outcomes.append(evaluate(run, replayed))
     return outcomes

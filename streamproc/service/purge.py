@@ -1,4 +1,4 @@
-"""Purge: after the last period delete everything private. What was released stays, and still verifies."""
+"""Purge: delete everything private after the last period. What was released stays, and can still be verified."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamproc.client.public_reader import PublicReader
-from streamproc.errors import NotAllowed, Refused
+from streamproc.errors import NotAllowed, StudyNotOver
 from streamproc.log.port import Log
-from streamproc.service.completion import check_same
 from streamproc.service.deployment import Deployment
 
 
 @dataclass(frozen=True)
 class Purged:
-    """What is gone now and was there before."""
+    """What a purge has deleted."""
 
     topics: Sequence[str]
+    """The private topics that existed."""
     state: bool
     """Whether the state folder held anything."""
 
@@ -25,15 +25,16 @@ class Purged:
 async def purge_study(deployment: Deployment) -> Purged:
     """Delete the private topics and the state folder of a study that is over.
 
-    Refuses before period `T` is released, and deletes nothing while what was released does not verify, or while a role still
-    works in the state folder. Whatever stops it half-way, it can be run again, and on each machine that has a state folder.
+    Deletes nothing and raises StudyNotOver before period `T` is released, VerificationFailed if what was released does not
+    verify, StudyChanged if the ledger is another study's, and StateFolderUnusable while a role uses the state folder. It can
+    be run again after it was interrupted, and on each machine that has a state folder.
     """
     async with deployment.connect() as log:
         await _check_over(deployment, log)
-        with deployment.idle_state_folder() as disk:
-            held = disk.check_only_own_files()
+        with deployment.idle_state_folder() as state_folder:
+            held = state_folder.check_only_own_files()
             topics = await _delete_topics(deployment, log)
-            disk.clear()
+            state_folder.clear()
     return Purged(topics, held)
 
 
@@ -45,24 +46,24 @@ async def _check_over(deployment: Deployment, log: Log) -> None:
         await public.close()
     study = deployment.study
     if public.period < study.horizon:
-        raise Refused(
-            f"study {study.name}: {public.period} of {study.horizon} periods are released; only a study that is over can "
-            "be purged"
-        )
+        raise StudyNotOver(study.name, public.period, study.horizon)
     await asyncio.to_thread(public.check_complete)
-    await check_same(deployment, log, public)
+    await deployment.check_ledger(log, public.ledger)
 
 
 async def _delete_topics(deployment: Deployment, log: Log) -> list[str]:
-    """Control goes last: it holds the key by which a study with a roster is told from another."""
+    """Delete the private topics, and return those that existed.
+
+    The control topic is deleted last: it holds the key by which a study with a roster is told from another.
+    """
     topics = deployment.topics
     private = [topics.reports, topics.tallies, topics.rejects, topics.control]
     there = [topic for topic in private if topic in await log.topics()]
     for topic in private:
         try:
-            # Also what is gone: an embedded log may have been stopped before its file forgot it.
+            # Also a topic that is not listed: an interrupted embedded log may still have its records on disk.
             await log.delete_topic(topic)
         except NotAllowed:
             if topic in there:
-                raise  # otherwise a user who may delete nothing still clears a state folder
+                raise  # a user without the right to delete topics can still clear the state folder when they are gone
     return there

@@ -1,4 +1,4 @@
-"""Registering releases in the site registry, before any noise is drawn for them."""
+"""Registers releases in the site registry, before any noise is drawn for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_CHECKED = (
     f"{VARIABLE} is not set: nothing checks whether these people are in another study or replay, or on another broker; "
     "their budgets would add up"
 )
-"""The warning of a release that no registry can know of."""
+"""The warning for a release without a site registry."""
 
 NOBODY_KNOWN = (
     "the study has no roster, so its people are not known before period 1: the registry holds the study, but cannot "
@@ -35,16 +35,16 @@ OTHERS_UNKNOWN = "the registry holds streams of other studies without a roster, 
 def register_replay(
     registry: SiteRegistry, study: Study, ids: Sequence[str], now: datetime, *, insecure: bool, again: bool
 ) -> Registration:
-    """Register a replay of these people; refuses (exit 3) people who are registered already, unless `again`."""
+    """Register a replay of these people. Raises Refused if some are registered already, unless `again` is True."""
     return registry.register(_entry(study, "replay", now, insecure=insecure), ids, again=again)
 
 
 async def register_stream(
     deployment: Deployment, log: Log, *, again: bool, environ: Mapping[str, str] | None = None
 ) -> None:
-    """Register the stream that a synthesizer is about to begin or to go on with; log what came of it.
+    """Register the stream that a synthesizer is about to begin or to continue, and log the result.
 
-    Refuses (exit 3) people who are registered already under another release, unless `again`.
+    Raises Refused if some of its people are registered under another release, unless `again` is True.
     """
     registry = SiteRegistry.of(os.environ if environ is None else environ)
     if registry is None:
@@ -54,28 +54,28 @@ async def register_stream(
     insecure, address = deployment.seed is not None, deployment.broker_address
     entry = _entry(deployment.study, "stream", deployment.clock.now(), insecure=insecure, broker=address)
     key = await deployment.control_key(log)
-    made = await asyncio.to_thread(registry.register, entry, deployment.roster, control_key=key, again=again)
-    if made.created:
+    registered = await asyncio.to_thread(registry.register, entry, deployment.roster, control_key=key, again=again)
+    if registered.created:
         event("created the site registry", path=str(registry.path))
     if deployment.roster is None:
         event(NOBODY_KNOWN, logging.WARNING)
-    if made.unknown and not made.restarted:
-        event(OTHERS_UNKNOWN, logging.WARNING, streams=made.unknown)
-    if made.earlier:
-        total = made.composition
+    if registered.unknown and not registered.restarted:
+        event(OTHERS_UNKNOWN, logging.WARNING, streams=registered.unknown)
+    if registered.earlier:
+        total = registered.composition
         fields = {"releases": total.releases, "adjacency": total.adjacency.value, "rho": total.rho, "seeded": total.seeded}
         event("the people are registered under other releases too: costs add up", logging.WARNING, **fields)
 
 
 def composition_of(registry: SiteRegistry, study: Study) -> tuple[Composition, int]:
-    """What all registered releases of the study's people cost together, and how many others have unknown people.
+    """The total cost of all registered releases of the study's people, and the number of entries with unknown people.
 
-    The people are those of the study's own entries, of its stream and of its replays.
+    The people are those of the study's own entries: of its stream and of its replays.
     """
     found = registry.read()
     entries = found.entries if found else ()
-    mark = fingerprint(study, None).hex()
-    own = [entry for entry in entries if entry.fingerprint == mark]
+    own_fingerprint = fingerprint(study, None).hex()
+    own = [entry for entry in entries if entry.fingerprint == own_fingerprint]
     sharing = [entry for entry in entries if any(entry.shares_people(mine) for mine in own)]
     unknown = [entry for entry in entries if entry.people is None and entry not in sharing]
     return compose(sharing), len(unknown)

@@ -1,4 +1,4 @@
-"""What the release of a closed period waits for, as far as the caller may know it."""
+"""The stage of a release: what a closed period waits for, as far as the caller may know it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from streamproc.study import Schedule, Study
 from streamproc.synthesizer.tally_reader import TallyReader
 
 POLL_INTERVAL_S = 0.5
-"""Seconds between two looks at the tallies."""
+"""Seconds between two reads of the tallies."""
 
 PARTITIONS_SHOWN = 8
+"""Maximum number of partitions that a message lists."""
 
 
 class Awaited(Enum):
-    """What must happen next."""
+    """The next step of a release."""
 
     STUDY = auto()
     """The synthesizer begins the study."""
@@ -33,16 +34,16 @@ class Awaited(Enum):
     RELEASE_TIME = auto()
     """The period is tallied, and the schedule publishes it later (`release_after`)."""
     RELEASE = auto()
-    """Any of the last three: the caller may not read the tallies."""
+    """Any of the last three, because the caller may not read the tallies."""
     BROKER = auto()
-    """The broker answers."""
+    """The broker becomes available."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What is awaited, and of which period, the first that is not released.
+    """What the first period that is not released waits for.
 
-    It says which partitions have no tally yet, and nothing of what a tally holds.
+    It lists the partitions that have no tally yet, and contains nothing of the content of a tally.
     """
 
     awaited: Awaited
@@ -80,20 +81,21 @@ def _partitions(numbers: Sequence[int]) -> str:
 
 @dataclass
 class LedgerProgress:
-    """How far the ledger is, as the reader of it last saw."""
+    """The state of the ledger when it was last read."""
 
     begun: bool = False
-    """Whether the ledger holds the study's record."""
+    """Whether the ledger holds the study record."""
     released: Period = Period(0)
-    answers: bool = True
-    """False while the broker does not answer."""
+    """The last released period."""
+    broker_available: bool = True
+    """False while the broker is unavailable."""
 
 
 async def show_stages(log: Log, study: Study, clock: Clock, ledger: LedgerProgress, show: Callable[[Stage], None]) -> None:
-    """Call `show` with the stage of the release every `INTERVAL` seconds. The caller keeps `ledger` up to date.
+    """Call `show` with the stage of the release every `POLL_INTERVAL_S` seconds, until cancelled.
 
-    Does not end by itself. Tallies that are denied or lost, or that make no sense, are not read again: the synthesizer
-    reports what is wrong with them.
+    The caller keeps `ledger` up to date. Tallies that are denied, lost or invalid are not read again, because the
+    synthesizer reports what is wrong with them.
     """
     tallies = _Tallies(log, study)
     try:
@@ -106,7 +108,7 @@ async def show_stages(log: Log, study: Study, clock: Clock, ledger: LedgerProgre
 
 async def _stage(ledger: LedgerProgress, tallies: _Tallies, schedule: Schedule | None, clock: Clock) -> Stage:
     period = Period(ledger.released + 1)
-    if not ledger.answers:
+    if not ledger.broker_available:
         return Stage(Awaited.BROKER, period)
     if not ledger.begun:
         return Stage(Awaited.STUDY, period)
@@ -132,12 +134,12 @@ def _coming_release(schedule: Schedule | None, period: Period, clock: Clock) -> 
 
 
 class _Tallies:
-    """The tallies topic, for a caller who may not be allowed to read it."""
+    """The tallies topic, for a caller that may not be allowed to read it."""
 
     def __init__(self, log: Log, study: Study) -> None:
         self._log = log
         self._study = study
-        self._inbox: TallyReader | None = None
+        self._tallies: TallyReader | None = None
         self._readable = True
 
     async def missing(self, period: Period) -> Sequence[int] | None:
@@ -145,19 +147,17 @@ class _Tallies:
         if not self._readable:
             return None
         try:
-            if self._inbox is None:
-                self._inbox = await TallyReader.open(self._log, self._study)
-            end = await self._log.last_stable_offset(self._inbox.topic, 0)
-            while self._inbox.position < end:
-                self._inbox.forget(Period(period - 1))
-                await self._inbox.poll(timeout=POLL_INTERVAL_S)
-            return self._inbox.missing(period)
+            if self._tallies is None:
+                self._tallies = await TallyReader.open(self._log, self._study)
+            self._tallies.forget(Period(period - 1))
+            await self._tallies.catch_up()
+            return self._tallies.missing(period)
         except (NotAllowed, NoSuchTopic, OffsetLost, Refused):
             self._readable = False
             return None
 
     async def close(self) -> None:
         """Stop reading; the next call begins again."""
-        if self._inbox is not None:
-            await self._inbox.close()
-            self._inbox = None
+        if self._tallies is not None:
+            await self._tallies.close()
+            self._tallies = None

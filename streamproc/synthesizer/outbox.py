@@ -1,4 +1,4 @@
-"""One period as it will stand in the topics: every byte, fixed before the first of them leaves."""
+"""The transactional outbox: all records of a period, fixed to the byte before the first of them is sent."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class OutgoingRecord:
 
 @dataclass(frozen=True)
 class PendingRelease:
-    """A period ready to be announced and published."""
+    """A period that is ready to be announced and published."""
 
     period: Period
     digest: bytes
-    """Of its ledger record: what the intent announces."""
+    """Digest of its ledger record, which the intent announces."""
     previous: bytes
-    """Of the ledger record before."""
+    """Digest of the previous ledger record."""
     outgoing: tuple[OutgoingRecord, ...]
     """All records of the period in the order in which they are sent; the ledger record is the last."""
 
@@ -46,10 +46,11 @@ def build_pending_release(
     salt: bytes,
     abandoned: tuple[bytes, ...] = (),
 ) -> PendingRelease:
-    """What the step from `before` to `after` publishes; `abandoned` are announced draws that were lost.
+    """The records that the step from `before` to `after` publishes.
 
-    The intent announces the record's digest before anything of the record leaves. Without `salt` somebody could try out all
-    that the record may say, which with little noise is not much.
+    `abandoned` are the digests of announced draws that were lost. `salt` is random: the intent publishes the digest of the
+    ledger record before the record, and without a salt the record could be found by trying all possible ones, of which there
+    are few if the noise is small.
     """
     columns: list[OutgoingRecord] = []
     measurements: list[OutgoingRecord] = []
@@ -80,7 +81,7 @@ def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) 
 
 
 def _column_records(after: Synthesis, name: str, step: Step) -> list[bytes]:
-    """The columns that come out now; the release's contract goes with the first of them."""
+    """The columns that this step releases. The contract of the release precedes the first column."""
     record, periods = _contract_record(after, name), _column_periods(step)
     values = [record.encode()] if periods[:1] == [1] else []
     for period, column in zip(periods, step.columns, strict=True):

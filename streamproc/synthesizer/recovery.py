@@ -1,11 +1,14 @@
-"""Looking: the public topics of a study as they are now. Reads only, creates nothing."""
+"""Recovery: read what a study has published, compare it with the state folder, and decide how a synthesizer continues.
+
+Nothing here writes to the log or to the state folder.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from streamproc.errors import Refused, VerificationFailed
+from streamproc.errors import LedgerConflict, StateLost, TopicLost, VerificationFailed
 from streamproc.log.port import Log, read_to_end
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
@@ -14,37 +17,37 @@ from streamproc.storage.clock import Clock
 from streamproc.study import Study
 
 OPEN_TXN_TIMEOUT_S = 120
-"""Seconds in which what somebody left open on our topics must end: brokers abort it after the time-out of transactions."""
+"""Seconds to wait for open transactions to end. It is longer than the time after which brokers abort a transaction."""
 
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What a look found."""
+    """The public topics of a study at one moment."""
 
     ledger: VerifiedLedger | None
-    """None if the topic is absent or empty."""
+    """None if the topic does not exist or is empty."""
     used: tuple[str, ...]
-    """Topics other than reports and control that have ever held a record, if only of an aborted transaction.
+    """The topics among tallies, rejects and columns that have ever held a record, even of an aborted transaction.
 
-    Not the ledger: what it holds is in `ledger`, and without a committed record it can only have held a study record of one
-    who did not get to begin.
+    The ledger is not among them. Without a committed record it can only have held the study record of a synthesizer that
+    did not succeed in beginning the study.
     """
     empty: tuple[str, ...] = ()
-    """Likewise: those that are there and have never held a record."""
+    """The topics among tallies, rejects and columns that exist and have never held a record."""
 
     @property
     def published_state(self) -> PublishedState | None:
-        """What the table of start-up moves needs to know."""
+        """The part of the ledger that `decide` compares; None if there is no ledger."""
         if self.ledger is None:
             return None
         return PublishedState(self.ledger.period, self.ledger.head, self.ledger.intents)
 
 
 async def wait_for_open_transactions(log: Log, topic: str, clock: Clock) -> bool:
-    """Wait until nothing on the topic is in an open transaction; False if something stays so.
+    """Wait until the topic has no open transaction; return False after `OPEN_TXN_TIMEOUT_S` seconds.
 
-    A commit is acknowledged before it can be read: until its markers are written, who reads what is committed finds what was
-    there before.
+    Kafka acknowledges a commit before it writes the commit markers, so a read_committed reader may briefly see the old
+    state.
     """
     if topic not in await log.topics():
         return True
@@ -56,121 +59,119 @@ async def wait_for_open_transactions(log: Log, topic: str, clock: Clock) -> bool
 
 
 async def read_published_state(log: Log, study: Study) -> LedgerSnapshot:
-    """Read the ledger from its start, and see which topics were ever used."""
+    """Read and verify the whole ledger, and find out which topics were ever used.
+
+    Raises TopicLost if the first records of the ledger are gone, LedgerConflict if the ledger is not valid.
+    """
     topics = Topics(study.name)
-    there = await log.topics()
-    ours = [topics.tallies, topics.rejects, *(topics.synthetic(r.name) for r in study.releases)]
-    used = tuple([topic for topic in ours if topic in there and await log.high_watermark(topic, 0) > 0])
-    if topics.ledger not in there:
+    existing = await log.topics()
+    written = [topics.tallies, topics.rejects, *(topics.synthetic(r.name) for r in study.releases)]
+    used = tuple([topic for topic in written if topic in existing and await log.high_watermark(topic, 0) > 0])
+    if topics.ledger not in existing:
         return LedgerSnapshot(None, used, ())
     if await log.start_offset(topics.ledger, 0) > 0:
-        raise Refused(f"topic {topics.ledger}: its first records are gone; it must be kept for ever")
+        raise TopicLost(topics.ledger, "its first records are gone; it must be kept forever")
     values = [record.value async for record in read_to_end(log, topics.ledger)]
-    # Asked after the ledger was read: a synthesizer may be at work, and its columns are there before its ledger record is.
-    unused = [topic for topic in ours if topic in there and topic not in used]
+    # This comes after the ledger was read: another synthesizer may be running, which writes columns before ledger records.
+    unused = [topic for topic in written if topic in existing and topic not in used]
     empty = tuple([topic for topic in unused if await log.high_watermark(topic, 0) == 0])
     try:
         return LedgerSnapshot(verify_chain(values), used, empty)
     except VerificationFailed as failed:
-        raise Refused(f"topic {topics.ledger} does not hold together: {failed}") from None
+        raise LedgerConflict(f"topic {topics.ledger} is not a valid ledger: {failed}") from None
 
 
-def require_same_study(seen: LedgerSnapshot, study: Study, fingerprint: bytes, *, insecure: bool) -> None:
-    """Refuse to go on with a ledger of another study, or from one side of `insecure` to the other."""
-    if seen.ledger is None:
-        return
-    if seen.ledger.study.fingerprint != fingerprint:
-        raise Refused(f"study {study.name}: its ledger was begun with other values; a study cannot change once it has begun")
-    if seen.ledger.study.insecure != insecure:
-        began, now = ("with", "without") if seen.ledger.study.insecure else ("without", "with")
-        raise Refused(f"study {study.name}: it was begun {began} a seed and cannot go on {now} one")
-
-
-def check_columns_exist(seen: LedgerSnapshot, study: Study) -> None:
-    """Refuse to go on behind columns that are gone: whoever reads a release from its start must find all of it."""
+def check_columns_exist(snapshot: LedgerSnapshot, study: Study) -> None:
+    """Raise TopicLost if a topic is empty whose columns are in the ledger: readers of the release need all of them."""
     topics = Topics(study.name)
     for topic, name in ((topics.synthetic(release.name), release.name) for release in study.releases):
-        if seen.ledger is not None and seen.ledger.column_digests(name) and topic in seen.empty:
-            raise Refused(
-                f"topic {topic}: is empty, but the ledger has columns of it; it must be kept for ever, and never be created "
-                "anew"
-            )
+        if snapshot.ledger is not None and snapshot.ledger.column_digests(name) and topic in snapshot.empty:
+            problem = "is empty, but the ledger has columns of it; it must be kept forever, and never be recreated"
+            raise TopicLost(topic, problem)
 
 
 @dataclass(frozen=True)
 class LocalState:
-    """The state folder's last word."""
+    """The last period in the state folder."""
 
     period: Period
     """`D`: the last period drawn."""
     digest: bytes
-    """Of that period's ledger record (record 0 before period 1)."""
+    """Digest of that period's ledger record; of record 0 before period 1."""
     previous: bytes
-    """Of the ledger record before it."""
+    """Digest of the ledger record before it."""
     published: bool
-    """Whether it is known to be published."""
+    """Whether the state folder says that the period is published."""
     abandoned: tuple[bytes, ...] = ()
     """Draws of the next period that were announced and lost, whose cost the steward has accepted."""
 
 
 @dataclass(frozen=True)
 class PublishedState:
-    """What everybody can see."""
+    """The end of the ledger."""
 
     period: Period
     """`L`: the last period with a ledger record; 0 if there is only record 0."""
     digest: bytes
-    """Of that record."""
+    """Digest of that record."""
     intents: tuple[bytes, ...]
     """The digests announced for period `L + 1`; the first that was not abandoned binds."""
 
 
 class RecoveryAction(Enum):
-    """What to do next."""
+    """How a synthesizer continues after a start."""
 
     BEGIN = "begin a new study"
     GO_ON = "go on with the next period"
     MARK_PUBLISHED = "mark the last period published, then go on"
-    PUBLISH = "announce and publish what is on disk"
+    PUBLISH = "announce and publish what is in the state folder"
 
 
 HOW_TO_RESTORE = "put back the newest copy of the state folder, or rebuild it with `streamproc restore`"
 
 
-def decide(disk: LocalState | None, ledger: PublishedState | None, *, used: tuple[str, ...]) -> RecoveryAction:
-    """The next move; refuses whatever could draw a period twice or change a released column.
+def decide(local: LocalState | None, ledger: PublishedState | None, *, used: tuple[str, ...]) -> RecoveryAction:
+    """How to continue from the state folder and the ledger.
 
-    `ledger` is None if it has no record at all; `used` names the topics, other than reports and control, ever used.
+    Raises LedgerConflict or StateLost in every situation in which continuing could draw a period twice or change a released
+    column. `local` is None if the state folder holds no state, `ledger` if the ledger has no record. `used` names the topics
+    other than reports, control and ledger that have ever held a record.
     """
     if ledger is None:
-        if disk is not None:
-            raise Refused(f"the ledger is empty, but the state folder holds period {disk.period}; was the topic recreated?")
+        if local is not None:
+            raise LedgerConflict(
+                f"the ledger is empty, but the state folder holds period {local.period}; was the topic recreated?"
+            )
         if used:
-            raise Refused(f"the ledger is empty, but {', '.join(used)} held records before: this study has run already")
+            raise LedgerConflict(
+                f"the ledger is empty, but {', '.join(used)} held records before: this study has run already"
+            )
         return RecoveryAction.BEGIN
-    if disk is None:
+    if local is None:
         if ledger.period == 0 and not ledger.intents:
             return RecoveryAction.GO_ON
         released = f"the ledger ends at period {ledger.period}" + (", and the next was announced" if ledger.intents else "")
-        raise Refused(f"{released}, but the state folder holds nothing; {HOW_TO_RESTORE}")
-    binding = next((intent for intent in ledger.intents if intent not in disk.abandoned), None)
-    if disk.period == ledger.period and disk.digest == ledger.digest and binding is None:
-        return RecoveryAction.GO_ON if disk.published else RecoveryAction.MARK_PUBLISHED
-    next_up = disk.period == ledger.period + 1 and not disk.published and disk.previous == ledger.digest
-    # Another draw announced after ours is that of a restored folder which gave ours up: to publish ours now would leave the
-    # other, which may have been seen, unpaid for.
-    if next_up and set(ledger.intents) - set(disk.abandoned) <= {disk.digest}:
+        raise StateLost(ledger.period, f"{released}, but the state folder holds nothing; {HOW_TO_RESTORE}")
+    binding = next((intent for intent in ledger.intents if intent not in local.abandoned), None)
+    if local.period == ledger.period and local.digest == ledger.digest and binding is None:
+        return RecoveryAction.GO_ON if local.published else RecoveryAction.MARK_PUBLISHED
+    is_next = local.period == ledger.period + 1 and not local.published and local.previous == ledger.digest
+    # Another intent means that a restored state folder has abandoned this draw and announced its own. Publishing this draw
+    # would leave the cost of the other one, which may have been seen, unaccounted for.
+    if is_next and set(ledger.intents) - set(local.abandoned) <= {local.digest}:
         return RecoveryAction.PUBLISH
-    raise Refused(f"{_difference(disk, ledger)}; {HOW_TO_RESTORE}")
+    message = f"{_difference(local, ledger)}; {HOW_TO_RESTORE}"
+    raise StateLost(ledger.period, message) if local.period < ledger.period else LedgerConflict(message)
 
 
-def _difference(disk: LocalState, ledger: PublishedState) -> str:
-    if disk.period < ledger.period:
-        return f"the state folder is old: it ends at period {disk.period}, the ledger at {ledger.period}"
-    if disk.period > ledger.period + 1 or (disk.period == ledger.period + 1 and disk.published):
-        return f"the ledger is old: it ends at period {ledger.period}, the state folder at {disk.period}"
-    if disk.period == ledger.period and disk.digest == ledger.digest:
+def _difference(local: LocalState, ledger: PublishedState) -> str:
+    """What differs between the state folder and the ledger."""
+    if local.period < ledger.period:
+        return f"the state folder is old: it ends at period {local.period}, the ledger at {ledger.period}"
+    if local.period > ledger.period + 1 or (local.period == ledger.period + 1 and local.published):
+        return f"the ledger is old: it ends at period {ledger.period}, the state folder at {local.period}"
+    if local.period == ledger.period and local.digest == ledger.digest:
         return f"period {ledger.period + 1} was announced, but its draw is not in the state folder"
-    if disk.period == ledger.period + 1 and disk.previous == ledger.digest:
-        return f"period {disk.period} was announced with another draw than the one in the state folder, or with both"
-    return f"the state folder and the ledger hold different histories up to period {min(disk.period, ledger.period)}"
+    if local.period == ledger.period + 1 and local.previous == ledger.digest:
+        return f"period {local.period} was announced with another draw than the one in the state folder, or with both"
+    return f"the state folder and the ledger hold different histories up to period {min(local.period, ledger.period)}"

@@ -1,10 +1,10 @@
-"""Closing periods by the clock: the synthesizer appends a cut when a period's end, plus grace, has come."""
+"""Closes periods by the clock: appends a cut when the end of a period, plus the grace time, has come."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamproc.errors import Refused
+from streamproc.errors import PeriodsOverdue
 from streamproc.log.control_topic import ControlFollower, append_cut, require_cut_accepted, require_reports_in_period_1
 from streamproc.log.port import Log
 from streamproc.privacy.types import Period
@@ -13,11 +13,14 @@ from streamproc.storage.clock import Clock
 from streamproc.study import Schedule, Study
 
 MAX_SLEEP_S = 30.0
-"""Seconds: the clock may be set while we sleep."""
+"""Longest sleep in seconds, because the clock may be adjusted during a sleep."""
 
 
 class Scheduler:
-    """Appends the study's cuts in time. Cuts cannot be taken back, so it would rather ask than close what it missed."""
+    """Appends the cuts of a study in time.
+
+    A cut cannot be undone. So periods that were missed are closed only with `catch_up`, and raise PeriodsOverdue otherwise.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class Scheduler:
         catch_up: bool,
         in_time: Callable[[], None] = lambda: None,
     ) -> None:
-        """`in_time` is called whenever every period that is due is closed."""
+        """`catch_up` allows to close periods that were missed. `in_time` is called whenever every due period is closed."""
         self._study = study
         self._schedule = schedule
         self._log = log
@@ -37,10 +40,10 @@ class Scheduler:
         self._catch_up = catch_up
         self._in_time = in_time
         self._began = False
-        """Whether it has seen that the study's first cut was not overdue when the study began."""
+        """Whether it was checked that the first cut was not overdue when the study began."""
 
     async def check(self) -> None:
-        """Refuse what `run` would refuse now, and close nothing: for who must not begin anything before."""
+        """Raise Refused if `run` would raise it now. Closes nothing."""
         control = await ControlFollower.open(self._log, self._study)
         try:
             await self._read_all(control)
@@ -51,7 +54,7 @@ class Scheduler:
             await control.close()
 
     async def run(self) -> None:
-        """Close every period when it is due; returns after `T`. May be run again after an error."""
+        """Close every period when it is due; returns after period `T`. Can be run again after an error."""
         control = await ControlFollower.open(self._log, self._study)
         try:
             await self._read_all(control)
@@ -65,27 +68,31 @@ class Scheduler:
         overdue = control.sequence.period == 0 and self._overdue(Period(0))
         new = not self._began and await self._log.high_watermark(Topics(self._study.name).ledger, 0) == 0
         if overdue and new and not self._catch_up:
-            raise Refused(
+            raise PeriodsOverdue(
+                1,
+                1,
                 f"schedule: period 1 ended at {self._schedule.cut_of(1):%Y-%m-%d %H:%M:%S} UTC, before the study began; "
-                "set a later start, or close what was missed with --catch-up"
+                "set a later start, or close what was missed with --catch-up",
             )
         self._began = True
 
     def _check_missed(self, control: ControlFollower) -> int:
-        """How many periods are due, which may be one."""
+        """The number of periods that are due. Raises PeriodsOverdue if it is more than 1 without `catch_up`."""
         overdue = self._overdue(control.sequence.period)
         if overdue > 1 and not self._catch_up:
-            first = control.sequence.period + 1
-            raise Refused(
-                f"schedule: periods {first}..{first + overdue - 1} ended and nobody closed them, so they lie together; "
-                "start with --catch-up to close them all now"
+            first, last = control.sequence.period + 1, control.sequence.period + overdue
+            raise PeriodsOverdue(
+                first,
+                last,
+                f"schedule: periods {first}..{last} ended and nobody closed them, so their reports are mixed; start with "
+                "--catch-up to close them all now",
             )
         return overdue
 
     async def _close_what_is_due(self, control: ControlFollower) -> None:
         overdue = self._check_missed(control)
         if not overdue:
-            # What was missed is closed. Whatever is missed from now on, as when the clock jumps, was not meant.
+            # The missed periods are closed. `catch_up` does not apply to periods that are missed later, by a clock jump.
             self._catch_up = False
             self._in_time()
             await self._clock.sleep(self._until_next(control.sequence.period))
@@ -101,7 +108,7 @@ class Scheduler:
         await control.catch_up(await self._log.last_stable_offset(Topics(self._study.name).control, 0))
 
     def _overdue(self, closed: Period) -> int:
-        """How many periods after `closed` have ended by now."""
+        """The number of periods after `closed` that have ended by now."""
         now = self._clock.now()
         later = range(closed + 1, self._study.horizon + 1)
         return sum(1 for period in later if self._schedule.cut_of(period) <= now)

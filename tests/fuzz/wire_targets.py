@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from streamproc.errors import Malformed, VerificationFailed
+from streamproc.errors import LedgerConflict, Malformed, VerificationFailed
 from streamproc.gatherer.byte_hash_table import ByteHashTable
 from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.panel import column_packing as packing
@@ -13,7 +13,7 @@ from streamproc.protocol import codec as message
 from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, decode_contract, decode_synthetic
 from streamproc.protocol.control import Cut, CutSequence, decode_control
-from streamproc.protocol.ledger import decode_ledger, decode_measurement
+from streamproc.protocol.ledger import decode_ledger, decode_measurement, decode_study_record
 from streamproc.protocol.ledger_verifier import LedgerVerifier, verify_chain
 from streamproc.protocol.partitioner import home_partition, murmur2
 from streamproc.protocol.rejects import decode_reject
@@ -207,6 +207,15 @@ WIRE_TARGETS = (
         decode_ledger,
         lambda: [*seeds.examples_of("study", "intent", "measurement", "period"), *seeds.topic("ledger")],
         *_RECORD,
+    ),
+    Target(
+        "study-record",
+        (decode_study_record,),
+        lambda data: decode_study_record("ledger", data),
+        lambda: seeds.examples_of("study"),
+        mutators.of_message,
+        (LedgerConflict,),
+        RECORD,
     ),
     Target(
         "chain",

@@ -92,7 +92,7 @@ REFUSED: dict[Callable[[StudyWorld], None], str] = {
     create_control_anew: "not of the study's key",
     lose_the_first_cuts: "study.control: its first records are gone",
     create_reports_anew: "study.reports/0: the log begins later or ends earlier than it must",
-    create_reports_anew_and_longer: f"state file {FILE}: of another topic study.reports",
+    create_reports_anew_and_longer: f"state file {FILE}: belongs to an earlier incarnation of topic study.reports",
     lose_reports_after_the_checkpoint: "study.reports/0: the log begins later",
     lose_reports_and_the_checkpoint: "study.reports/0: the log begins later",
     begin_the_ledger_with_something_else: "study.ledger: does not begin with a study record",
@@ -120,7 +120,7 @@ def test_a_topic_recreated_under_a_reader_is_refused() -> None:
         reading = asyncio.create_task(world.gatherer(0).run())
         await world.clock.sleep(1)
         create_reports_anew(world)
-        with pytest.raises(Refused, match="never be created anew"):
+        with pytest.raises(Refused, match="must never be recreated"):
             await reading
 
     in_virtual_time(run())

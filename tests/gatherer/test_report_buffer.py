@@ -128,7 +128,7 @@ def test_many_small_additions_under_last_take_little_more_room_than_their_report
         reports.add(one, one.astype(np.uint8), one + offset, 0)
 
     assert reports.undecided == 2000
-    assert reports._open._room.nbytes <= 2000 * 13 * 5 // 4
+    assert reports._open._buffer.nbytes <= 2000 * 13 * 5 // 4
 
 
 @RULES

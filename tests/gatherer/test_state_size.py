@@ -186,7 +186,7 @@ def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) ->
 def test_periods_that_anybody_claims_do_not_fill_the_index_of_claims() -> None:
     gathering = full_partition(10, 2_000, "first")
     gathering.ingest([Line(10 + t, encode_report(NAMES[0], t, "1")) for t in range(2, 2_001)])
-    assert len(gathering._codes._expected) <= 514
+    assert len(gathering._codes._prepared) <= 514
     for period in range(2, 2_001):
         gathering.add_cut(Cut(Period(period), (3_000,)))
     assert [tally.counts["w"].tolist()[1] for tally in gathering.close_periods(3_000)] == [1] * 1_999

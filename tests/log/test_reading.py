@@ -67,7 +67,10 @@ async def test_an_offset_above_the_end_is_lost(log: Log) -> None:
 
     with pytest.raises(OffsetLost) as lost:
         await log.reader(topic, 0, Offset(2))
-    assert str(lost.value) == f"{topic}/0: cannot be read on from where it was: the log begins later or ends earlier"
+    assert (
+        str(lost.value)
+        == f"{topic}/0: cannot continue to read from the previous position: the log begins later or ends earlier"
+    )
 
 
 async def test_an_offset_below_the_start_is_lost(world: World, log: Log) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streamproc.errors import Malformed
+from streamproc.errors import InvalidInput, LedgerConflict, Malformed, StudyChanged
 from streamproc.privacy.types import Period, Rho
 from streamproc.protocol.ledger import (
     CHUNK_MEASUREMENTS,
@@ -21,9 +21,14 @@ from streamproc.protocol.ledger import (
     ReleasePeriod,
     StudyRecord,
     decode_ledger,
+    decode_study_record,
     measurement_chunks,
+    require_same_study,
 )
+from streamproc.study import WindowRelease
+from streamproc.study.fingerprint import fingerprint, public_values
 from tests.protocol.examples import PERIOD
+from tests.studies import build_study
 
 DIGESTS = st.binary(min_size=32, max_size=32)
 PERIODS = st.integers(1, 10_000).map(Period)
@@ -168,3 +173,37 @@ def test_a_salt_is_absent_or_32_bytes(salt: object) -> None:
 
     with pytest.raises(Malformed, match="salt: expected 32 bytes"):
         decode_ledger(msgpack.packb(fields | {"salt": salt}))
+
+
+STUDY = build_study(WindowRelease("w", 2), alphabet=("0", "1"))
+BEGUN = StudyRecord(public_values(STUDY), fingerprint(STUDY, None), insecure=True)
+
+
+def test_the_same_study_is_accepted_by_its_fingerprint_and_by_its_public_values() -> None:
+    require_same_study(BEGUN, STUDY, fingerprint(STUDY, None))
+    require_same_study(BEGUN, STUDY, fingerprint(STUDY, None), insecure=True)
+    require_same_study(BEGUN, STUDY, None)
+
+
+def test_a_role_with_another_fingerprint_is_refused_with_exit_3() -> None:
+    with pytest.raises(StudyChanged, match="begun with other values") as changed:
+        require_same_study(BEGUN, STUDY, b"x" * 32)
+    assert (changed.value.study, changed.value.exit_code) == (STUDY.name, 3)
+
+
+def test_a_reader_with_other_public_values_is_told_which_with_exit_2() -> None:
+    other = StudyRecord({**BEGUN.study, "horizon": 4}, BEGUN.fingerprint, insecure=True)
+    with pytest.raises(InvalidInput, match="these differ: horizon$") as wrong:
+        require_same_study(other, STUDY, None)
+    assert wrong.value.exit_code == 2
+
+
+def test_a_study_does_not_go_on_without_the_seed_it_was_begun_with() -> None:
+    with pytest.raises(StudyChanged, match="begun with a seed and cannot go on without one"):
+        require_same_study(BEGUN, STUDY, BEGUN.fingerprint, insecure=False)
+
+
+@pytest.mark.parametrize("value", [None, b"", Intent(Period(1), bytes(32)).encode()])
+def test_a_ledger_that_does_not_begin_with_a_study_record_is_refused(value: bytes | None) -> None:
+    with pytest.raises(LedgerConflict, match="topic same.ledger: does not begin with a study record"):
+        decode_study_record("same.ledger", value)

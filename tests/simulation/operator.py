@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from streamproc.service.monitor import retry_while_unavailable
 from streamproc.service.restore import restore_state
+from streamproc.service.retry import retry_while_unavailable
 from streamproc.service.workers import synthesize
 from streamproc.synthesizer.checkpoint import STATE_FILE
 from tests.simulated_filesystem.storage import StoredFolder

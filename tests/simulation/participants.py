@@ -13,7 +13,7 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.partitioner import home_partition
 from streamproc.protocol.reports import encode_report
 from streamproc.service.close import close_period
-from streamproc.service.monitor import retry_while_unavailable
+from streamproc.service.retry import retry_while_unavailable
 from streamproc.service.workers import gather
 from tests.simulation.cluster import Cluster
 from tests.simulation.deployment import STATE, WatchedMonitor

@@ -132,7 +132,7 @@ REFUSED: dict[Situation, str] = {
     the_ledger_recreated_and_the_state_deleted: "study.tallies, study.synthetic.w, study.synthetic.c held records before",
     the_ledger_shortened: "its first records are gone",
     the_ledger_of_one_period_ago: "the ledger is old: it ends at period 1, the state folder at 2",
-    a_forged_ledger: "does not hold together",
+    a_forged_ledger: "is not a valid ledger",
     the_columns_recreated: "study.synthetic.w: is empty, but the ledger has columns of it",
     an_intent_whose_draw_is_lost: "period 3 was announced, but its draw is not in the state folder",
 }

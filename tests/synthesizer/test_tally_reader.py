@@ -107,13 +107,13 @@ REFUSED = {
     "two different tallies": (tally(0, 2), tally(0, 2, w=[3, 1, 0, 0])),
     "a tally of partition 2, but the study has 2": (tally(2, 1),),
     "partition 0, period 2: its number of people changed": (tally(0, 1), tally(0, 2, people=5)),
-    "partition 1, period 4: a tally that this study does not have": (tally(1, 4),),
-    "partition 0, period 1: a tally that": (of(0, 1, 4, {"w": [0] * 4}),),
-    "partition 0, period 2: a tally that": (tally(0, 2, w=[3, 0, 0, 0]),),
-    "partition 1, period 1: a tally that": (tally(1, 1, w=[4, 0, 0, 0]),),
-    "partition 1, period 2: a tally that": (tally(1, 2, w=[4, 0]),),
-    "partition 0, period 3: a tally that": (tally(0, 3, c=[3, 2, 0]),),
-    "partition 1, period 3: a tally that": (tally(1, 3, c=[0, 0, 0, 0]),),
+    "partition 1, period 4: tally does not match the study": (tally(1, 4),),
+    "partition 0, period 1: tally does not match": (of(0, 1, 4, {"w": [0] * 4}),),
+    "partition 0, period 2: tally does not match": (tally(0, 2, w=[3, 0, 0, 0]),),
+    "partition 1, period 1: tally does not match": (tally(1, 1, w=[4, 0, 0, 0]),),
+    "partition 1, period 2: tally does not match": (tally(1, 2, w=[4, 0]),),
+    "partition 0, period 3: tally does not match": (tally(0, 3, c=[3, 2, 0]),),
+    "partition 1, period 3: tally does not match": (tally(1, 3, c=[0, 0, 0, 0]),),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from streamproc.panel import AtLeast, LastSymbols, Panel, count_of, in_a_row
-from streamproc.panel.answer import make_answer
+from streamproc.panel.panel import make_answer
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.window import WindowContract
 from streamproc.replay import ReplayResult

@@ -19,7 +19,7 @@ from rich.text import Text
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import decimal_up
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.service.release_stages import Stage
+from streamproc.service.close import Stage
 
 if TYPE_CHECKING:
     from streamproc.protocol.registry_format import Composition

@@ -10,8 +10,7 @@ import numpy as np
 
 from streamproc.errors import InvalidInput
 from streamproc.log.port import Log
-from streamproc.protocol.partitioner import home_partition
-from streamproc.protocol.reports import MAX_ID, encode_batches, encode_report
+from streamproc.protocol.reports import MAX_ID, encode_batches, encode_report, home_partition
 from streamproc.protocol.topics import Topics
 from streamproc.study import Study
 

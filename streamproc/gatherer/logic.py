@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import Malformed
-from streamproc.gatherer.early_reports import EarlyReports, ReportArrays
 from streamproc.gatherer.member_index import HASH, MemberIndex
-from streamproc.gatherer.open_periods import OpenPeriods
+from streamproc.gatherer.open_periods import EarlyReports, OpenPeriods, ReportArrays
 from streamproc.gatherer.reject_collector import RejectCollector
 from streamproc.gatherer.report_buffer import NO_SYMBOL, KeepFirst, Symbols
 from streamproc.gatherer.report_codes import ReportCodes
@@ -25,10 +24,8 @@ from streamproc.log.port import Record
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.control import Cut
-from streamproc.protocol.partitioner import home_partition
 from streamproc.protocol.rejects import Reason, Reject
-from streamproc.protocol.report_fast_path import split_reports
-from streamproc.protocol.reports import ReportBatch, decode_any
+from streamproc.protocol.reports import ReportBatch, decode_any, home_partition, split_reports
 from streamproc.protocol.tallies import Tally
 from streamproc.releases.tally_state import TallyState
 from streamproc.study import Study

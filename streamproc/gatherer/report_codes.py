@@ -8,7 +8,7 @@ from streamproc.gatherer.byte_hash_table import ByteHashTable
 from streamproc.gatherer.report_buffer import NO_SYMBOL, Symbols
 from streamproc.privacy.types import IntArray
 from streamproc.protocol.byte_strings import ByteStrings
-from streamproc.protocol.report_fast_path import tail_of
+from streamproc.protocol.reports import tail_of
 from streamproc.study import Study
 
 _SYMBOLS = 256

@@ -16,12 +16,14 @@ Errors are those of `streamproc.errors.LogError`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import NewType, Protocol, Self
 
-from streamproc.errors import RecordTooLarge
+from streamproc.errors import Fenced, OutcomeUnknown, RecordTooLarge
 
 Offset = NewType("Offset", int)
 """A position in one partition of one topic."""
@@ -238,3 +240,47 @@ async def read_to_end(log: Log, topic: str, partition: int = 0) -> AsyncGenerato
                     yield record
     finally:
         await reader.close()
+
+
+class TransactionState(Enum):
+    """State of a transactional producer."""
+
+    NEW = "new"
+    READY = "fenced"
+    OPEN = "in a transaction"
+
+
+_TRANSITIONS = {
+    "fence": (TransactionState.NEW, TransactionState.READY),
+    "begin": (TransactionState.READY, TransactionState.OPEN),
+    "send": (TransactionState.OPEN, TransactionState.OPEN),
+    "commit": (TransactionState.OPEN, TransactionState.READY),
+}
+
+
+class TransactionStateMachine:
+    """Raises RuntimeError for a call out of order, and refuses every call after one that failed."""
+
+    def __init__(self) -> None:
+        self.state = TransactionState.NEW
+        self._failure: BaseException | None = None
+
+    @contextmanager
+    def transition(self, call: str) -> Iterator[None]:
+        """Wrap the work of a call. Success changes the state; after an exception the producer cannot be used again.
+
+        Raises Fenced or OutcomeUnknown if an earlier call failed.
+        """
+        if isinstance(self._failure, Fenced):
+            raise Fenced(str(self._failure))
+        if self._failure is not None:
+            raise OutcomeUnknown("an earlier call of this transactional producer failed; use a new one")
+        before, after = _TRANSITIONS[call]
+        if self.state is not before:
+            raise RuntimeError(f"{call}: the transactional producer is {self.state.value}, expected {before.value}")
+        try:
+            yield
+        except BaseException as error:
+            self._failure = error
+            raise
+        self.state = after

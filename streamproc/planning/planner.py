@@ -14,10 +14,9 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.accuracy import LEVEL, quantile
 from streamproc.releases.contracts import make_planner, stated_contracts
 from streamproc.releases.kind import Contract, ReleasePlanner
-from streamproc.releases.query import Query
+from streamproc.releases.query import LEVEL, Query, quantile
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs, under
 from streamproc.study import Release, Study
 

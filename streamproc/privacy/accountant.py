@@ -8,12 +8,22 @@ from fractions import Fraction
 from typing import Protocol
 
 from streamproc.errors import BudgetExceeded
+from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import float_down, float_up
 from streamproc.privacy.types import Period, Rho
 
 
 class Mechanism(Protocol):
-    """Anything that can say what its first `period` periods cost."""
+    """The noise of a release, and what it costs."""
+
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def adjacency(self) -> Adjacency: ...
+    @property
+    def prefix_costs_are_quick(self) -> bool:
+        """Whether the costs after all periods take about as long to compute as the cost after the last."""
+        ...
 
     def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
         """The cost of all noise drawn in periods `1..period`, never too low.

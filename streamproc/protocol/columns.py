@@ -11,8 +11,7 @@ import numpy as np
 from streamproc.errors import Malformed, VerificationFailed
 from streamproc.panel.column_packing import WIDTHS, bits_for, pack_symbols, packed_bytes, unpack_symbols
 from streamproc.privacy.types import Period
-from streamproc.protocol.codec import Fields, pack, unpack
-from streamproc.protocol.field_checks import check_period, check_release, check_whole
+from streamproc.protocol.codec import Fields, check_period, check_release, check_whole, pack, unpack
 from streamproc.releases.contracts import contract_from_values
 from streamproc.releases.kind import MAX_ROWS, Contract
 from streamproc.releases.step import Column

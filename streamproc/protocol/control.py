@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from streamproc.errors import Malformed
 from streamproc.privacy.types import Period
-from streamproc.protocol.codec import pack, unpack
-from streamproc.protocol.field_checks import MAX_OFFSET, MAX_PARTITIONS, check_bytes, check_period, check_whole
+from streamproc.protocol.codec import MAX_OFFSET, MAX_PARTITIONS, check_bytes, check_period, check_whole, pack, unpack
 
 KEY_BYTES = 32
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from streamproc.errors import InvalidInput, LedgerConflict, Malformed, StudyChanged
 from streamproc.privacy.types import IntArray, Period, Rho
-from streamproc.protocol.codec import Fields, pack, packed_integers, unpack
-from streamproc.protocol.field_checks import (
+from streamproc.protocol.codec import (
     MAX_RELEASES,
+    Fields,
     check_bytes,
     check_digest,
     check_flag,
@@ -22,6 +22,9 @@ from streamproc.protocol.field_checks import (
     check_real,
     check_release,
     check_whole,
+    pack,
+    packed_integers,
+    unpack,
 )
 from streamproc.releases.kind import MAX_ROWS
 from streamproc.study import Study

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streamproc.errors import Malformed
-from streamproc.protocol.codec import pack, unpack
-from streamproc.protocol.field_checks import MAX_OFFSET, check_choice, check_partition, check_whole
+from streamproc.protocol.codec import MAX_OFFSET, check_choice, check_partition, check_whole, pack, unpack
 from streamproc.protocol.reports import MAX_BATCH
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from streamproc.errors import VerificationFailed
-from streamproc.panel.history import HistoryBuilder
+from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.accountant import PrivacyAccountant
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.columns import ContractRecord

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from msgpack import packb
 
 from streamproc.errors import Malformed
-from streamproc.protocol.codec import Fields, tree
-from streamproc.protocol.field_checks import DIGEST_BYTES
+from streamproc.protocol.codec import DIGEST_BYTES, Fields, tree
 
 MAGIC = b"SPST"
 STATE_VERSION = 3

@@ -11,8 +11,7 @@ import numpy as np
 
 from streamproc.errors import Malformed
 from streamproc.privacy.types import IntArray, Period
-from streamproc.protocol.codec import pack, packed_integers, unpack
-from streamproc.protocol.field_checks import (
+from streamproc.protocol.codec import (
     MAX_PEOPLE,
     MAX_RELEASES,
     check_integers,
@@ -21,6 +20,9 @@ from streamproc.protocol.field_checks import (
     check_period,
     check_release,
     check_whole,
+    pack,
+    packed_integers,
+    unpack,
 )
 from streamproc.study.releases import MAX_BINS
 

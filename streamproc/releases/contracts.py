@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from streamproc.errors import StudyError
-from streamproc.privacy.accountant import split_budget
+from streamproc.privacy.accountant import Mechanism, split_budget
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Rho
 from streamproc.releases.cumulative import CumulativeContract, CumulativeTallier
 from streamproc.releases.cumulative_planning import CumulativePlanner
-from streamproc.releases.kind import MAX_ROWS, Contract, Mechanism, ReleasePlanner, Tallier
+from streamproc.releases.kind import MAX_ROWS, Contract, ReleasePlanner, Tallier
 from streamproc.releases.window import WindowContract, WindowTallier
 from streamproc.releases.window_planning import WindowPlanner
 from streamproc.study import Release, Study

@@ -19,7 +19,6 @@ from streamproc.privacy.counters import CounterName, counter
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
-from streamproc.releases.accuracy import upper_quantile
 from streamproc.releases.cumulative_synthesis import (
     CumulativeState,
     StreamEstimator,
@@ -29,21 +28,10 @@ from streamproc.releases.cumulative_synthesis import (
     step_cumulative,
     streams_of,
 )
-from streamproc.releases.kind import (
-    NUMBER_BYTES,
-    Arrays,
-    BoolArray,
-    ColumnCounter,
-    Comparison,
-    Contract,
-    NamedQuery,
-    ReleaseState,
-    StepMemory,
-    Tallier,
-)
-from streamproc.releases.query import AtLeast, Query
+from streamproc.releases.kind import NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
+from streamproc.releases.query import AtLeast, Query, upper_quantile
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, max_moved_rows
-from streamproc.releases.step import Column, Measurements, Step
+from streamproc.releases.step import Column, ColumnCounter, Comparison, Measurements, NamedQuery, Step, StepMemory
 from streamproc.releases.window import quoted
 from streamproc.study import CumulativeRelease, Release, Study
 from streamproc.study.releases import EVENT_ALPHABET, MAX_CUMULATIVE_HORIZON

@@ -11,8 +11,9 @@ import numpy as np
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.kind import NamedQuery, ReleasePlanner
+from streamproc.releases.kind import ReleasePlanner
 from streamproc.releases.query import AtLeast
+from streamproc.releases.step import NamedQuery
 from streamproc.study import CumulativeRelease
 
 COMPARED_UP_TO = 200

@@ -11,9 +11,9 @@ import numpy as np
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.releases.kind import BoolArray, Comparison, Estimator
+from streamproc.releases.kind import BoolArray
 from streamproc.releases.row_assignment import Codes, assign_symbols
-from streamproc.releases.step import Measurements, Step
+from streamproc.releases.step import Comparison, Estimator, Measurements, Step
 
 if TYPE_CHECKING:
     from streamproc.releases.cumulative import CumulativeContract

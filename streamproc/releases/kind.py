@@ -17,18 +17,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.accountant import Mechanism
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.releases.query import Query
 from streamproc.releases.row_assignment import Codes
-from streamproc.releases.step import Column, Measurements, Step
+from streamproc.releases.step import Column, ColumnCounter, Comparison, Estimator, Measurements, NamedQuery, Step, StepMemory
 from streamproc.study import Release, Study
 from streamproc.validation import Validator
 
@@ -44,36 +43,11 @@ Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 """Named arrays, as a state file holds them."""
 
 
-class Mechanism(Protocol):
-    """The noise of a release."""
-
-    @property
-    def horizon(self) -> int: ...
-    @property
-    def adjacency(self) -> Adjacency: ...
-    @property
-    def prefix_costs_are_quick(self) -> bool:
-        """Whether the costs after all periods take about as long to compute as the cost after the last."""
-        ...
-
-    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
-        """The cost of all noise drawn in periods `1..period`, never too low; `redrawn` periods count once more each."""
-        ...
-
-
 class ReleaseState(Protocol):
     """What the synthesizer remembers of a release between periods; it never changes in place."""
 
     @property
     def period(self) -> Period: ...
-
-
-class NamedQuery(NamedTuple):
-    """A query with its name for programs and its meaning in words."""
-
-    name: str
-    label: str
-    query: Query
 
 
 class Tallier(ABC):
@@ -103,29 +77,6 @@ class Tallier(ABC):
     @abstractmethod
     def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
         """Whether `people` individuals can have these counts in this period; `counts` has the right size."""
-
-
-class ColumnCounter(ABC):
-    """Adds up columns, one period after the other."""
-
-    codes: Codes
-    """A small number for each synthetic person: all that later counts depend on."""
-
-    @abstractmethod
-    def add(self, column: Column) -> IntArray | None:
-        """Take the next period's column; the counts of that period, or None if it has none yet."""
-
-
-class Estimator(ABC):
-    """Estimates counts from measurements, one period after the other."""
-
-    @abstractmethod
-    def add(self, measured: Measurements) -> None:
-        """Take the measurements of the next period."""
-
-    @abstractmethod
-    def estimates(self) -> FloatArray:
-        """Estimates of the counts of the last period, unclamped and unbiased, in people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,24 +368,6 @@ class ReleasePlanner(ABC):
     def padding_advice(self) -> Sequence[str]:
         """Settings with which padding would not outweigh people."""
         return ()
-
-
-class Comparison(NamedTuple):
-    """Released counts beside those that their measurements imply."""
-
-    different: int
-    """Counts that are not their estimate, rounded."""
-    impossible: int
-    """Those of them that clamping cannot explain."""
-
-
-class StepMemory(NamedTuple):
-    """Bytes of memory."""
-
-    kept: int
-    """What a step leaves behind."""
-    working: int
-    """What it needs besides while it runs."""
 
 
 class AlternativeWay(Protocol):

@@ -1,7 +1,7 @@
-"""Queries as values: a predicate on a person's last symbols, or "at least `b` events so far".
+"""Queries as values, and the intervals of their answers.
 
-A query does not know which releases can answer it. A release turns it into weights on its counts (`Contract.query_weights`),
-or refuses it with the reason.
+A query is a predicate on a person's last symbols, or "at least `b` events so far". It does not know which releases can
+answer it. A release turns it into weights on its counts (`Contract.query_weights`), or refuses it with the reason.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Real
-from typing import TypeAlias, cast
+from statistics import NormalDist
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from streamproc.errors import UnsupportedQuery
+from streamproc.privacy.types import FloatArray
 from streamproc.study.releases import MAX_HORIZON
 from streamproc.validation import Validator, describe_value
 
@@ -170,3 +172,29 @@ def _symbol(what: str, value: object) -> str:
 
 def _listed(symbols: frozenset[str]) -> str:
     return "/".join(sorted(symbols))
+
+
+Number = TypeVar("Number", float, FloatArray)
+
+LEVEL = 0.95
+"""Of every interval in a plan, a series or a file: how often it covers the truth, at least."""
+
+
+def quantile(level: float) -> float:
+    """Half-width in standard errors of a two-sided normal interval of this level: 1.96 for 0.95."""
+    return upper_quantile((1 - level) / 2)
+
+
+def upper_quantile(tail: float) -> float:
+    """The value that a standard normal variable exceeds with probability `tail`."""
+    # From the lower tail: near 1, the chance of all but the upper one is rounded to 1, whose quantile is infinite.
+    return -NormalDist().inv_cdf(tail)
+
+
+def interval(value: Number, centre: Number, half: Number) -> tuple[Number, Number]:
+    """The interval of half-width `half` around `centre`, extended to hold `value`.
+
+    The value is the released one. The centre is the estimate before clamping: it is unbiased, so the interval around it
+    covers the truth, whatever clamping did to the value.
+    """
+    return np.minimum(centre - half, value), np.maximum(centre + half, value)

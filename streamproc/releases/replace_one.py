@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamproc.privacy.accountant import total_spent
+from streamproc.privacy.accountant import Mechanism, total_spent
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import Period, Rho
 from streamproc.releases.contracts import make_mechanism, release_budgets
-from streamproc.releases.kind import Mechanism
 from streamproc.study import Study
 
 

@@ -1,15 +1,18 @@
-"""What one period of one release yields."""
+"""The values that the interface of kinds passes around: the outcome of one period, comparisons, sizes, named queries."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.releases.query import Query
+from streamproc.releases.row_assignment import Codes
 
 Column: TypeAlias = npt.NDArray[np.uint8]
 """One symbol (alphabet index) for each synthetic individual."""
@@ -33,3 +36,52 @@ class Step:
     """How many counts had to be moved to what is possible."""
     estimates: FloatArray | None = None
     """Estimates of the counts before clamping, in people; None if the released counts are the estimates up to rounding."""
+
+
+class Comparison(NamedTuple):
+    """Released counts beside those that their measurements imply."""
+
+    different: int
+    """Counts that are not their estimate, rounded."""
+    impossible: int
+    """Those of them that clamping cannot explain."""
+
+
+class StepMemory(NamedTuple):
+    """Bytes of memory."""
+
+    kept: int
+    """What a step leaves behind."""
+    working: int
+    """What it needs besides while it runs."""
+
+
+class NamedQuery(NamedTuple):
+    """A query with its name for programs and its meaning in words."""
+
+    name: str
+    label: str
+    query: Query
+
+
+class ColumnCounter(ABC):
+    """Adds up columns, one period after the other."""
+
+    codes: Codes
+    """A small number for each synthetic person: all that later counts depend on."""
+
+    @abstractmethod
+    def add(self, column: Column) -> IntArray | None:
+        """Take the next period's column; the counts of that period, or None if it has none yet."""
+
+
+class Estimator(ABC):
+    """Estimates counts from measurements, one period after the other."""
+
+    @abstractmethod
+    def add(self, measured: Measurements) -> None:
+        """Take the measurements of the next period."""
+
+    @abstractmethod
+    def estimates(self) -> FloatArray:
+        """Estimates of the counts of the last period, unclamped and unbiased, in people."""

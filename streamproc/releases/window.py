@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
@@ -21,28 +20,17 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.kind import (
-    MAX_ROWS,
-    NUMBER_BYTES,
-    Arrays,
-    BoolArray,
-    ColumnCounter,
-    Comparison,
-    Contract,
-    NamedQuery,
-    ReleaseState,
-    StepMemory,
-    Tallier,
-)
+from streamproc.releases.kind import MAX_ROWS, NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
 from streamproc.releases.query import LastSymbols, Query, count_of, exactly
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, last_symbols, max_moved_rows, narrowest_dtype
-from streamproc.releases.step import Column, Measurements, Step
+from streamproc.releases.step import Column, ColumnCounter, Comparison, Measurements, NamedQuery, Step, StepMemory
 from streamproc.releases.window_accuracy import clamped_windows, window_stderr
 from streamproc.releases.window_synthesis import (
-    MAX_NUMERATOR,
     WindowState,
     compare_windows,
     estimated_counts,
+    max_window_rows,
+    padding_of,
     step_window,
 )
 from streamproc.study import Release, Study, WindowRelease, bin_labels
@@ -373,30 +361,6 @@ class WindowContract(Contract):
     @property
     def variances(self) -> float:
         return self.mechanism.bin_variance
-
-
-def padding_of(mechanism: WindowMechanism, beta: float) -> int:
-    """`n_pad`: people added to each bin so that with probability `1 - beta` noise makes no count of the study negative.
-
-    The error of a bin's count is Gaussian noise of variance `v'` plus the rounding errors of its last `k` steps, which fade
-    by a factor of `q` a step and each lie within an interval of length 1 (sub-Gaussian with variance 1/4). With
-
-        n_pad = (sqrt(2 v') + sqrt((1 - q^-k) / (2 (1 - 1/q)))) sqrt(ln(m R / beta)),
-
-    each of the `m R` bins of a study falls below zero with probability at most `beta / (m R)`. Computed in decimals, because
-    every machine must come to the same public number.
-    """
-    with localcontext(Context(prec=40)):
-        q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)
-        noise = (2 * Decimal(mechanism.bin_variance)).sqrt()
-        rounding = ((1 - q**-k) / (2 * (1 - 1 / q))).sqrt()
-        tail = (m * mechanism.steps / Decimal(beta)).ln().sqrt()
-        return int(((noise + rounding) * tail).to_integral_value(ROUND_CEILING))
-
-
-def max_window_rows(bins: int) -> int:
-    """The most synthetic people that a window release of so many bins may have."""
-    return int(min(MAX_ROWS, MAX_NUMERATOR // bins**2))
 
 
 def quoted(symbol: str) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, get_args
 
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.kind import NamedQuery, ReleasePlanner
+from streamproc.releases.kind import ReleasePlanner
 from streamproc.releases.query import count_of, exactly, in_a_row
-from streamproc.releases.window import WindowContract, padding_of
+from streamproc.releases.step import NamedQuery
+from streamproc.releases.window import WindowContract
+from streamproc.releases.window_synthesis import padding_of
 from streamproc.study import WindowRelease, bin_label
 
 

@@ -8,6 +8,7 @@ fixed by what was released before.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,9 @@ import numpy as np
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import IntArray, Period
 from streamproc.privacy.window import WindowMechanism
-from streamproc.releases.kind import MAX_ROWS, BoolArray, Comparison
+from streamproc.releases.kind import MAX_ROWS, BoolArray
 from streamproc.releases.row_assignment import Codes, assign_symbols, last_symbols, narrowest_dtype, shuffled_rows
-from streamproc.releases.step import Column, Step
+from streamproc.releases.step import Column, Comparison, Step
 
 if TYPE_CHECKING:
     from streamproc.releases.window import WindowContract
@@ -231,3 +232,27 @@ def compare_windows(counts: IntArray, numerators: IntArray, denominator: int) ->
     clampable = (numerators < 0).any(axis=1, keepdims=True) & (counts <= np.maximum(ceiling, 0))
     kept = counts.sum(axis=1, keepdims=True) * denominator == np.maximum(numerators.sum(axis=1, keepdims=True), 0)
     return Comparison(int(np.count_nonzero(different)), int(np.count_nonzero((different & ~clampable) | ~kept)))
+
+
+def padding_of(mechanism: WindowMechanism, beta: float) -> int:
+    """`n_pad`: people added to each bin so that with probability `1 - beta` noise makes no count of the study negative.
+
+    The error of a bin's count is Gaussian noise of variance `v'` plus the rounding errors of its last `k` steps, which fade
+    by a factor of `q` a step and each lie within an interval of length 1 (sub-Gaussian with variance 1/4). With
+
+        n_pad = (sqrt(2 v') + sqrt((1 - q^-k) / (2 (1 - 1/q)))) sqrt(ln(m R / beta)),
+
+    each of the `m R` bins of a study falls below zero with probability at most `beta / (m R)`. Computed in decimals, because
+    every machine must come to the same public number.
+    """
+    with localcontext(Context(prec=40)):
+        q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)
+        noise = (2 * Decimal(mechanism.bin_variance)).sqrt()
+        rounding = ((1 - q**-k) / (2 * (1 - 1 / q))).sqrt()
+        tail = (m * mechanism.steps / Decimal(beta)).ln().sqrt()
+        return int(((noise + rounding) * tail).to_integral_value(ROUND_CEILING))
+
+
+def max_window_rows(bins: int) -> int:
+    """The most synthetic people that a window release of so many bins may have."""
+    return int(min(MAX_ROWS, MAX_NUMERATOR // bins**2))

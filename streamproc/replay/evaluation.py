@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.releases.accuracy import LEVEL, interval, quantile
 from streamproc.releases.kind import Contract
+from streamproc.releases.query import LEVEL, interval, quantile
 from streamproc.releases.step import Step
 from streamproc.replay.replay import ReplayResult, Tallies
 

@@ -15,9 +15,16 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from streamproc.errors import InvalidInput
 from streamproc.service.connections import ACCEPT_BACKLOG, OPERATOR_LIMITS, Connections, Limits
-from streamproc.service.load_control import ConcurrencyLimiter, Overloaded, SingleFlight
-from streamproc.service.response_streaming import CHUNK, Pace, pieces_of, stream_response
-from streamproc.storage.secret_files import read_secret
+from streamproc.service.load_control import (
+    CHUNK,
+    ConcurrencyLimiter,
+    Overloaded,
+    Pace,
+    SingleFlight,
+    pieces_of,
+    stream_response,
+)
+from streamproc.storage.environment import read_secret
 
 LOOPBACK = "127.0.0.1"
 

@@ -12,17 +12,32 @@ from aiohttp import web
 
 from streamproc.errors import InvalidInput, LogError, StreamprocError
 from streamproc.log.port import Log
-from streamproc.panel.history import History
+from streamproc.panel.series import History
 from streamproc.protocol.topics import Topics
 from streamproc.releases.replace_one import replace_one_costs
-from streamproc.service.load_control import CacheKey, ConcurrencyLimiter, Overloaded, ResponseCache, SingleFlight
-from streamproc.service.response_streaming import CHUNK, Pace, pieces_of, stream_response
+from streamproc.service.load_control import (
+    CHUNK,
+    CacheKey,
+    ConcurrencyLimiter,
+    Overloaded,
+    Pace,
+    ResponseCache,
+    SingleFlight,
+    pieces_of,
+    stream_response,
+)
 from streamproc.status_page import views
 from streamproc.status_page.downloads import MAX_CELLS, TooLarge, csv_file, records
-from streamproc.status_page.follower import Follower, PageSnapshot
-from streamproc.status_page.public_topics import PublicTopics
-from streamproc.status_page.responses import Asset, Body, add_security_headers, assets, error_response, json_bytes
-from streamproc.status_page.sse import EventStreams
+from streamproc.status_page.follower import Follower, PageSnapshot, PublicTopics
+from streamproc.status_page.responses import (
+    Asset,
+    Body,
+    EventStreams,
+    add_security_headers,
+    assets,
+    error_response,
+    json_bytes,
+)
 from streamproc.study import Study
 
 MAX_CACHE_BYTES = 16_000_000

@@ -16,7 +16,7 @@ from streamproc.files.csv import release_csv
 from streamproc.log.port import Offset
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.topics import Topics
-from streamproc.status_page.public_topics import PublicTopics
+from streamproc.status_page.follower import PublicTopics
 from streamproc.study import Study
 
 MAX_RESPONSE_BYTES = 1_000_000

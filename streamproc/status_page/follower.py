@@ -1,6 +1,6 @@
-"""Follows the public topics, verifies them, and keeps a snapshot for the page.
+"""Follows the public topics for the status page: reads them, verifies them, and signals changes.
 
-`Follower` owns the snapshot and retries. A `ReadSession` is one attempt to read the topics, from their start.
+`PublicTopics` gives access to the public topics of a study and to no others. The status page reads the log only through it.
 """
 
 from __future__ import annotations
@@ -8,21 +8,78 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogError, VerificationFailed
-from streamproc.log.port import Log
-from streamproc.panel.history import History
+from streamproc.log.port import Log, Offset, Reader
+from streamproc.panel.series import History
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import DecodedColumn
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit
+from streamproc.protocol.topics import Topics
 from streamproc.service.logging_setup import event
-from streamproc.status_page.public_topics import PublicTopics
 from streamproc.study import Study
+
+READ_BATCH = 4
+"""Maximum records per read of `pieces`. A chunk of a column has half a megabyte."""
+
+
+class PublicTopics:
+    """Read access to the public topics of a log. Any other topic raises PermissionError."""
+
+    def __init__(self, log: Log, study: Study) -> None:
+        self._log = log
+        accesses = Topics(study.name).access([release.name for release in study.releases])
+        self._public_topics = frozenset(access.topic for access in accesses if access.public)
+
+    async def topics(self) -> Mapping[str, int]:
+        """Return the public topics that exist, with their numbers of partitions."""
+        return {topic: count for topic, count in (await self._log.topics()).items() if topic in self._public_topics}
+
+    async def start_offset(self, topic: str, partition: int) -> Offset:
+        """Return the first offset of a partition."""
+        return await self._log.start_offset(self._check_public(topic), partition)
+
+    async def high_watermark(self, topic: str, partition: int) -> Offset:
+        """Return the high watermark of a partition."""
+        return await self._log.high_watermark(self._check_public(topic), partition)
+
+    async def last_stable_offset(self, topic: str, partition: int) -> Offset:
+        """Return the last stable offset of a partition."""
+        return await self._log.last_stable_offset(self._check_public(topic), partition)
+
+    async def reader(self, topic: str, partition: int, offset: Offset) -> Reader:
+        """Return a reader of committed records only: a draw that is not committed is not released."""
+        return await self._log.reader(self._check_public(topic), partition, offset)
+
+    async def pieces(self, topic: str, offset: Offset, max_bytes: int) -> AsyncIterator[tuple[Offset, bytes]]:
+        """Yield committed records from `offset` to the topic's end, each with the offset after it.
+
+        Stops once the records have `max_bytes` bytes, but yields at least one record if there is one.
+        """
+        end = await self.last_stable_offset(topic, 0)
+        reader = await self.reader(topic, 0, min(offset, end))
+        size = 0
+        try:
+            while reader.position < end and size < max_bytes:
+                for record in await reader.read(max_records=READ_BATCH):
+                    if record.offset >= end or size >= max_bytes:
+                        return
+                    value = record.value or b""
+                    size += len(value)
+                    yield Offset(record.offset + 1), value
+        finally:
+            await reader.close()
+
+    def _check_public(self, topic: str) -> str:
+        if topic not in self._public_topics:
+            raise PermissionError(f"topic {topic} is not public")
+        return topic
+
 
 RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 2.0, 60.0
 """Seconds until the topics are read again from their start after a failure: the first pause and the longest."""

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from streamproc.client.ledger_json import add_replace_one, period_to_dict, redrawn_periods
+from streamproc.client.public_reader import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.panel.column_packing import bits_for
-from streamproc.panel.history import History
-from streamproc.panel.series import named_query, series, suggested_queries
+from streamproc.panel.series import History, named_query, series, suggested_queries
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.topics import Topics
-from streamproc.releases.accuracy import LEVEL
 from streamproc.releases.contracts import make_tallier, release_budgets
 from streamproc.releases.kind import Contract
+from streamproc.releases.query import LEVEL
 from streamproc.releases.replace_one import ReplaceOneCosts
 from streamproc.status_page.follower import PageSnapshot
 from streamproc.study import Release, Study

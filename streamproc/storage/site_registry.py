@@ -26,8 +26,8 @@ from streamproc.protocol.registry_format import (
     parse_registry,
     stream_hash,
 )
+from streamproc.storage.environment import warn_if_open
 from streamproc.storage.filesystem import FileLock, LocalFileSystem, display_path
-from streamproc.storage.secret_files import warn_if_open
 
 VARIABLE = "STREAMPROC_REGISTRY"
 

@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from streamproc.errors import LogError, LogUnavailable, NoSuchTopic, OffsetLost, OutcomeUnknown
-from streamproc.log.port import NO_TIME, Offset, Record, TopicSettings, check_size
-from streamproc.log.transaction_state import TransactionState, TransactionStateMachine
+from streamproc.log.port import NO_TIME, Offset, Record, TopicSettings, TransactionState, TransactionStateMachine, check_size
 from streamproc.testing.simulated_broker import Partition, SimulatedBroker, StoredRecord, Transaction, TransactionStatus
 
 Result = TypeVar("Result")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamproc.files.replay_output import write_results
+from streamproc.files.release_files import write_results
 from streamproc.panel import Panel
 from streamproc.releases.contracts import stated_contracts
 from streamproc.study import parse_study

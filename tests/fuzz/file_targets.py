@@ -19,7 +19,7 @@ from streamproc.panel.metadata import metadata_from_text
 from streamproc.protocol.registry_format import DamagedRegistry, compose, parse_registry
 from streamproc.releases.contracts import contract_from_values
 from streamproc.service.http_server import TOKEN_FILE, Address, read_token
-from streamproc.storage.secret_files import read_secret
+from streamproc.storage.environment import read_secret
 from streamproc.storage.site_registry import SiteRegistry
 from streamproc.study import parse_study
 from streamproc.study.schedule import span_of

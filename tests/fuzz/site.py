@@ -17,7 +17,7 @@ from aiohttp.web import Application, RequestHandler
 from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
-from streamproc.status_page.sse import KEEPALIVE_S
+from streamproc.status_page.responses import KEEPALIVE_S
 from streamproc.testing import VirtualLoop
 from tests.stream_model.simulated_study import StudyWorld, at_random
 from tests.studies import build_study

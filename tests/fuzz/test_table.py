@@ -33,7 +33,7 @@ ELSEWHERE = {
     "streamproc.log.kafka.admin.parse_topic_metadata": "an answer that aiokafka has decoded",
     "streamproc.log.kafka.protocol.Uuid.decode": "a part of a protocol that aiokafka speaks",
     "streamproc.status_page.responses.Asset": "a file of ours",
-    "streamproc.status_page.public_topics.PublicTopics": "topics named by us",
+    "streamproc.status_page.follower.PublicTopics": "topics named by us",
     "streamproc.status_page.follower.ReadSession": "columns, by the names of the study's releases",
 }
 """What is found that needs no target of its own, and why."""

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from streamproc.panel.series import named_query
 from streamproc.service.connections import Connections
 from streamproc.service.http_server import Listener, require_bearer_token
-from streamproc.service.load_control import ResponseCache, SingleFlight
-from streamproc.service.response_streaming import stream_response
+from streamproc.service.load_control import ResponseCache, SingleFlight, stream_response
 from streamproc.status_page import StatusPage, downloads
 from streamproc.status_page import responses as answers
 from streamproc.status_page import views as documents
-from streamproc.status_page.sse import EventStreams
+from streamproc.status_page.responses import EventStreams
 from streamproc.study import bin_labels
 from tests.fuzz.request_mutator import of_request
 from tests.fuzz.site import TOKEN, Site, operator_site, public_site

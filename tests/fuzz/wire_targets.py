@@ -15,10 +15,17 @@ from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRe
 from streamproc.protocol.control import Cut, CutSequence, decode_control
 from streamproc.protocol.ledger import decode_ledger, decode_measurement, decode_study_record
 from streamproc.protocol.ledger_verifier import LedgerVerifier, verify_chain
-from streamproc.protocol.partitioner import home_partition, murmur2
 from streamproc.protocol.rejects import decode_reject
-from streamproc.protocol.report_fast_path import split_reports, tail_of
-from streamproc.protocol.reports import MAX_ID, ReportBatch, decode_any, encode_report
+from streamproc.protocol.reports import (
+    MAX_ID,
+    ReportBatch,
+    decode_any,
+    encode_report,
+    home_partition,
+    murmur2,
+    split_reports,
+    tail_of,
+)
 from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target

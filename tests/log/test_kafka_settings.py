@@ -107,7 +107,7 @@ def test_a_password_file_that_everybody_can_read_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, warned: bool
 ) -> None:
     said = list[str]()
-    monkeypatch.setattr("streamproc.storage.secret_files.warn_once", said.append)
+    monkeypatch.setattr("streamproc.storage.environment.warn_once", said.append)
     (tmp_path / "password").touch()
     (tmp_path / "password").chmod(mode)
 

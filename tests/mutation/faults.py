@@ -157,7 +157,7 @@ FAULTS = (
     ),
     Fault(
         "padding is half of what it should be",
-        "streamproc.releases.window",
+        "streamproc.releases.window_synthesis",
         "padding_of",
         "(noise + rounding) * tail",
         "(noise + rounding) * tail / 2",
@@ -165,7 +165,7 @@ FAULTS = (
     ),
     Fault(
         "answers keep the padding",
-        "streamproc.panel.answer",
+        "streamproc.panel.panel",
         "make_answer",
         "float(weights @ counts) - contract.n_pad * float(weights.sum())",
         "float(weights @ counts)",
@@ -181,7 +181,7 @@ FAULTS = (
     ),
     Fault(
         "intervals of clamped counts are centred on the clamped value",
-        "streamproc.panel.answer",
+        "streamproc.panel.panel",
         "make_answer",
         "value if estimates is None else float(weights @ estimates)",
         "value",

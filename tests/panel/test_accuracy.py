@@ -15,8 +15,8 @@ from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.accuracy import quantile
 from streamproc.releases.cumulative import ratchet_halfwidth
+from streamproc.releases.query import quantile
 from streamproc.releases.window_accuracy import noise_variance, rounding_variance_of, window_stderr
 from tests.releases.promises import promised_covariance, promised_variance, rounding_covariance
 from tests.releases.random_studies import ALLOCATIONS, COUNTERS, MEASURES

@@ -15,10 +15,10 @@ from streamproc.errors import UnsupportedQuery
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, Query, count_of, exactly, in_a_row
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
-from streamproc.releases.accuracy import quantile
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.cumulative import CumulativeContract, ratchet_halfwidth
 from streamproc.releases.cumulative_synthesis import estimates
+from streamproc.releases.query import quantile
 from streamproc.releases.window import WindowContract
 from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from streamproc.errors import Malformed
 from streamproc.protocol.codec import MAX_RECORD
-from streamproc.protocol.partitioner import murmur2
 from streamproc.protocol.reports import (
     MAX_BATCH,
     MAX_ID,
@@ -20,6 +19,7 @@ from streamproc.protocol.reports import (
     encode_batches,
     encode_report,
     home_partition,
+    murmur2,
 )
 
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=70)

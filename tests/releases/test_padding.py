@@ -10,8 +10,7 @@ import pytest
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import Measure, WindowMechanism
-from streamproc.releases.window import padding_of
-from streamproc.releases.window_synthesis import WindowState, step_window
+from streamproc.releases.window_synthesis import WindowState, padding_of, step_window
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import WindowRelease
 from tests.releases.chances import assert_share_at_most

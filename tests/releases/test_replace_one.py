@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
+from streamproc.privacy.accountant import Mechanism
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.types import Period
 from streamproc.privacy.window import WindowMechanism
 from streamproc.releases.contracts import make_mechanism, release_budgets
-from streamproc.releases.kind import Mechanism
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from tests.planning.formulas import months, poverty_study, quarterly
 

@@ -19,9 +19,8 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
 from streamproc.replay import tallies_of
-from streamproc.service.close import CloseOutcome, close_period_now, last_closed_period, until_released
+from streamproc.service.close import Awaited, CloseOutcome, Stage, close_period_now, last_closed_period, until_released
 from streamproc.service.deployment import Deployment
-from streamproc.service.release_stages import Awaited, Stage
 from streamproc.study import Schedule
 from streamproc.testing import BEGINNING, Faults, in_virtual_time
 from tests.stream_model.simulated_study import StudyWorld

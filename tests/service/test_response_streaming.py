@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from streamproc.service.load_control import ConcurrencyLimiter
-from streamproc.service.response_streaming import Pace, pieces_of, stream_response
+from streamproc.service.load_control import ConcurrencyLimiter, Pace, pieces_of, stream_response
 from streamproc.testing import in_virtual_time
 
 BODY = b"x" * 1_000_000

@@ -10,8 +10,7 @@ from streamproc.client.reporter import Reporter
 from streamproc.client.subscribe import subscribe
 from streamproc.errors import LogUnavailable, NoSuchTopic, OutcomeUnknown, Refused
 from streamproc.privacy.types import Period
-from streamproc.protocol.partitioner import home_partition
-from streamproc.protocol.reports import encode_report
+from streamproc.protocol.reports import encode_report, home_partition
 from streamproc.service.close import close_period
 from streamproc.service.retry import retry_while_unavailable
 from streamproc.service.workers import gather

@@ -16,7 +16,7 @@ from streamproc.log.port import Log, TopicSettings, read_to_end
 from streamproc.protocol.topics import Topics
 from streamproc.service.connections import Connections, Limits
 from streamproc.service.http_server import Address, Listener
-from streamproc.service.response_streaming import Pace
+from streamproc.service.load_control import Pace
 from streamproc.status_page import StatusPage
 from streamproc.study import Study
 

@@ -29,12 +29,10 @@ from streamproc.protocol.release_audit import ReleaseAudit
 from streamproc.protocol.topics import Topics
 from streamproc.releases.step import Column
 from streamproc.service.deployment import Deployment
-from streamproc.service.load_control import ConcurrencyLimiter, Overloaded, ResponseCache
-from streamproc.service.response_streaming import Pace
+from streamproc.service.load_control import ConcurrencyLimiter, Overloaded, Pace, ResponseCache
 from streamproc.status_page import downloads
 from streamproc.status_page import views as documents
-from streamproc.status_page.follower import Follower, PageSnapshot
-from streamproc.status_page.public_topics import PublicTopics
+from streamproc.status_page.follower import Follower, PageSnapshot, PublicTopics
 from streamproc.status_page.responses import Body
 from streamproc.status_page.views import answers
 from streamproc.study import Schedule

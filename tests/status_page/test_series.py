@@ -10,11 +10,10 @@ import pytest
 import streamproc
 from streamproc.errors import UnsupportedQuery
 from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
-from streamproc.panel.history import History, HistoryBuilder
-from streamproc.panel.series import MAX_POINTS, named_query, series, suggested_queries
+from streamproc.panel.series import MAX_POINTS, History, HistoryBuilder, named_query, series, suggested_queries
 from streamproc.privacy.types import Period
-from streamproc.releases.accuracy import LEVEL
 from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.query import LEVEL
 from streamproc.releases.window import WindowContract
 from streamproc.replay.people import People
 from streamproc.status_page import views as documents

@@ -24,8 +24,8 @@ from streamproc.releases.contracts import stated_contracts
 from streamproc.service import http_server as listeners
 from streamproc.service.connections import Limits
 from streamproc.service.http_server import Address, Listener
+from streamproc.service.load_control import Pace
 from streamproc.service.metrics import PublicMetrics
-from streamproc.service.response_streaming import Pace
 from streamproc.study import Study, WindowRelease
 from tests.status_page.serving import Asking, served
 from tests.studies import build_study

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from streamproc.protocol.partitioner import home_partition
+from streamproc.protocol.reports import home_partition
 from tests.broker import KafkaBroker, kafka_jars
 from tests.stream.conftest import NewPlace
 from tests.stream.places import Place

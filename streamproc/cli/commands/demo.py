@@ -17,7 +17,7 @@ from streamproc.cli.demo.simulated_people import panel_csv, simulate_reports, st
 from streamproc.cli.demo.stream import ScreenMonitor, stream_study
 from streamproc.cli.event_loop import run_until_stopped
 from streamproc.errors import InvalidInput
-from streamproc.files.replay_output import results_folder
+from streamproc.files.release_files import results_folder
 from streamproc.files.table import open_for_writing
 from streamproc.replay.people import People
 from streamproc.service.deployment import Deployment

@@ -10,10 +10,9 @@ import click
 
 from streamproc.cli.event_loop import run_once
 from streamproc.cli.public_reading import population_size, read_public, warn_if_insecure, warn_if_not_begun
-from streamproc.client.ledger_json import period_to_dict, redrawn_periods
+from streamproc.client.public_reader import period_to_dict, redrawn_periods
 from streamproc.errors import VerificationFailed
-from streamproc.files.release_files import save_panel
-from streamproc.files.replay_output import results_folder, write_json
+from streamproc.files.release_files import results_folder, save_panel, write_json
 from streamproc.panel.frames import check_arrow
 from streamproc.protocol.ledger import PeriodRecord
 from streamproc.protocol.ledger_verifier import VerifiedLedger

@@ -25,13 +25,13 @@ from streamproc.cli.formatting import (
     progress_bar,
     table_console,
 )
-from streamproc.files.replay_output import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
+from streamproc.files.release_files import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
 from streamproc.files.study_files import check_enrolled, read_people, read_roster, read_study
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.releases.accuracy import LEVEL
 from streamproc.releases.contracts import make_contracts
 from streamproc.releases.kind import Contract
+from streamproc.releases.query import LEVEL
 from streamproc.replay import ReplayResult, replay_study, tallies_of
 from streamproc.replay.evaluation import Evaluator, Score, questions_of
 from streamproc.replay.people import People

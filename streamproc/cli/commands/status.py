@@ -24,8 +24,7 @@ from streamproc.cli.formatting import (
     table_console,
 )
 from streamproc.cli.public_reading import catch_up_public, is_insecure, population_size, warn_if_not_begun
-from streamproc.client.ledger_json import add_replace_one
-from streamproc.client.public_reader import PublicReader
+from streamproc.client.public_reader import PublicReader, add_replace_one
 from streamproc.errors import NoSuchTopic, NotAllowed, Refused
 from streamproc.log.port import Log
 from streamproc.privacy.adjacency import Adjacency

@@ -7,8 +7,7 @@ import sqlite3
 from streamproc.errors import NoSuchTopic
 from streamproc.log.embedded import sql
 from streamproc.log.embedded.database import Database
-from streamproc.log.port import NO_TIME, Offset, check_size
-from streamproc.log.transaction_state import TransactionStateMachine
+from streamproc.log.port import NO_TIME, Offset, TransactionStateMachine, check_size
 
 
 class EmbeddedTransactionalProducer:

@@ -22,8 +22,7 @@ from streamproc.log.kafka.aiokafka_patches import (
 )
 from streamproc.log.kafka.error_translation import translate_error
 from streamproc.log.kafka.settings import KafkaSettings, milliseconds, produce_timeout
-from streamproc.log.port import NO_TIME, Offset, check_size
-from streamproc.log.transaction_state import TransactionState, TransactionStateMachine
+from streamproc.log.port import NO_TIME, Offset, TransactionState, TransactionStateMachine, check_size
 
 BATCH_BYTES = 256 * 1024
 """Maximum size of a batch for one partition in a produce request. A single record may be larger."""

@@ -11,9 +11,8 @@ from typing import Any
 
 from streamproc.errors import InvalidInput
 from streamproc.storage.environment import KNOWN as KNOWN_VARIABLES
-from streamproc.storage.environment import check_environment
+from streamproc.storage.environment import check_environment, read_secret, warn_if_open, warn_once
 from streamproc.storage.filesystem import display_path
-from streamproc.storage.secret_files import read_secret, warn_if_open, warn_once
 
 PREFIX = "STREAMPROC_KAFKA_"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")

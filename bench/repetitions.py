@@ -8,8 +8,8 @@ from time import perf_counter
 import numpy as np
 
 from bench.result import Result
+from streamproc.offline import ReplayResult, tallies_of
 from streamproc.releases.contracts import make_contracts
-from streamproc.replay import ReplayResult, tallies_of
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import parse_study

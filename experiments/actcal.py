@@ -12,8 +12,8 @@ from experiments.figures import OURS, PAPER, Densities, draw_densities, legend, 
 from experiments.report import Cell, Settings, percent
 from experiments.summaries import largest_error, root_mean_square
 from experiments.trials import Symbols, Trial
+from streamproc.offline import ReplayResult
 from streamproc.privacy.types import FloatArray
-from streamproc.replay import ReplayResult
 from streamproc.study import CumulativeRelease, Release, WindowRelease
 
 RHOS = (0.001, 0.005, 0.05)

@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from streamproc.offline import ReplayResult
 from streamproc.panel import AtLeast, LastSymbols, Panel, count_of, in_a_row
 from streamproc.panel.panel import make_answer
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.window import WindowContract
-from streamproc.replay import ReplayResult
 
 QUARTERLY: dict[str, LastSymbols] = {
     "at least one month": count_of("1", at_least=1, of=3),

@@ -16,11 +16,11 @@ from experiments.figures import DASHED, OURS, PAPER, Band, draw_bands, legend, n
 from experiments.report import Settings, percent
 from experiments.trials import Trial
 from streamproc.errors import UnsupportedQuery
+from streamproc.offline import ReplayResult
 from streamproc.panel import Panel, count_of
 from streamproc.privacy.types import FloatArray
 from streamproc.privacy.window import Measure
 from streamproc.releases.window import WindowContract
-from streamproc.replay import ReplayResult
 from streamproc.study import WindowRelease
 
 PEOPLE, HORIZON, K, RHO, BETA = 25_000, 12, 3, 0.005, 0.05

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.progress import track
 
 from streamproc.files.study_files import read_people
+from streamproc.offline import ReplayResult, tallies_of
+from streamproc.offline.replay import Tallies
 from streamproc.panel import LastSymbols
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.contracts import make_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.window import WindowContract
-from streamproc.replay import ReplayResult, tallies_of
-from streamproc.replay.replay import Tallies
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import Broker, Population, Privacy, Release, Study, WindowRelease

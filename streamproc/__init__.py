@@ -1,17 +1,14 @@
 """Continual release of differentially private synthetic data from longitudinal data.
 
-    study = streamproc.read_study("poverty.toml")
-    histories = streamproc.read_panel("people.csv", study)
-    noise = streamproc.SystemEntropy()
-    contracts = streamproc.contracts(study, histories.people, noise)
-    tallies = streamproc.tallies_of(study, histories.filled(study))
-    replayed = streamproc.replay_study(study, contracts, tallies, noise)
+    import streamproc as sp
 
-    panel = replayed.panels["quarterly"]
-    panel.fraction(streamproc.count_of(["1"], at_least=2, of=3))
-    streamproc.save_panel(panel, "quarterly.parquet")
+    study = sp.Study.load("poverty.toml")
+    people = sp.read_people("people.csv", study)
+    result = sp.replay(study, people)
+    print(result["quarterly"].fraction(sp.count_of("1", at_least=2, of=3), period=6))
 
-Names are imported when they are first used: importing the package costs nothing, and its pure parts stay pure.
+`help(sp.Study)`, `help(sp.replay)` and so on show an example each. Names are imported when they are first used: importing
+the package itself costs nothing.
 """
 
 from __future__ import annotations
@@ -20,54 +17,84 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamproc.api import Cumulative as Cumulative
+    from streamproc.api import Panel as Panel
+    from streamproc.api import Result as Result
+    from streamproc.api import Stream as Stream
+    from streamproc.api import Study as Study
+    from streamproc.api import Window as Window
+    from streamproc.api import connect as connect
+    from streamproc.api import load as load
+    from streamproc.api import plan as plan
+    from streamproc.api import read_people as read_people
+    from streamproc.api import replay as replay
+    from streamproc.errors import BrokerUnavailable as BrokerUnavailable
+    from streamproc.errors import BudgetExceeded as BudgetExceeded
+    from streamproc.errors import InvalidInput as InvalidInput
+    from streamproc.errors import PanelFileError as PanelFileError
+    from streamproc.errors import Refused as Refused
     from streamproc.errors import StreamprocError as StreamprocError
-    from streamproc.files.release_files import load_panel as load_panel
-    from streamproc.files.release_files import save_panel as save_panel
-    from streamproc.files.study_files import read_people as read_people
-    from streamproc.files.study_files import read_study as read_study
-    from streamproc.panel import Answer as Answer
-    from streamproc.panel import AtLeast as AtLeast
-    from streamproc.panel import LastSymbols as LastSymbols
-    from streamproc.panel import Panel as Panel
-    from streamproc.panel import Query as Query
-    from streamproc.panel import count_of as count_of
-    from streamproc.panel import exactly as exactly
-    from streamproc.panel import in_a_row as in_a_row
-    from streamproc.releases.contracts import make_contracts as make_contracts
-    from streamproc.releases.contracts import stated_contracts as stated_contracts
-    from streamproc.releases.kind import Contract as Contract
-    from streamproc.replay import ReplayResult as ReplayResult
-    from streamproc.replay import replay_study as replay_study
-    from streamproc.replay import tallies_of as tallies_of
-    from streamproc.replay.people import People as People
-    from streamproc.storage.entropy import SeededEntropy as SeededEntropy
-    from streamproc.storage.entropy import SystemEntropy as SystemEntropy
-    from streamproc.study import Study as Study
-    from streamproc.study import parse_study as parse_study
+    from streamproc.errors import StudyError as StudyError
+    from streamproc.errors import UnsupportedQuery as UnsupportedQuery
+    from streamproc.errors import VerificationFailed as VerificationFailed
+    from streamproc.offline.people import People as People
+    from streamproc.panel.panel import Answer as Answer
+    from streamproc.releases.query import AtLeast as AtLeast
+    from streamproc.releases.query import LastSymbols as LastSymbols
+    from streamproc.releases.query import Query as Query
+    from streamproc.releases.query import at_least as at_least
+    from streamproc.releases.query import count_of as count_of
+    from streamproc.releases.query import exactly as exactly
+    from streamproc.releases.query import in_a_row as in_a_row
+
+    __version__: str
 
 _HOMES = {
-    "streamproc.errors": ["StreamprocError"],
-    "streamproc.panel": ["Answer", "AtLeast", "LastSymbols", "Panel", "Query", "count_of", "exactly", "in_a_row"],
-    "streamproc.storage.entropy": ["SeededEntropy", "SystemEntropy"],
-    "streamproc.files.study_files": ["read_people", "read_study"],
-    "streamproc.files.release_files": ["load_panel", "save_panel"],
-    "streamproc.replay": ["ReplayResult", "replay_study", "tallies_of"],
-    "streamproc.replay.people": ["People"],
-    "streamproc.study": ["Study", "parse_study"],
-    "streamproc.releases.contract": ["Contract", "make_contracts", "stated_contracts"],
+    "streamproc.api": [
+        "Cumulative",
+        "Panel",
+        "Result",
+        "Stream",
+        "Study",
+        "Window",
+        "connect",
+        "load",
+        "plan",
+        "read_people",
+        "replay",
+    ],
+    "streamproc.errors": [
+        "BrokerUnavailable",
+        "BudgetExceeded",
+        "InvalidInput",
+        "PanelFileError",
+        "Refused",
+        "StreamprocError",
+        "StudyError",
+        "UnsupportedQuery",
+        "VerificationFailed",
+    ],
+    "streamproc.panel.panel": ["Answer"],
+    "streamproc.releases.query": ["AtLeast", "LastSymbols", "Query", "at_least", "count_of", "exactly", "in_a_row"],
+    "streamproc.offline.people": ["People"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605
 
 
 if not TYPE_CHECKING:  # or a misspelt name would pass for one of unknown type
 
     def __getattr__(name: str) -> Any:
         """Import a public name from where it lives, and keep it."""
-        if name not in _HOME:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value: Any = version("streamproc")
+        elif name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
 

@@ -49,7 +49,14 @@ from typing import Any, ClassVar
 
 
 class StreamprocError(Exception):
-    """Root of all errors that a user can meet. The command line prints its message and exits with `exit_code`."""
+    """Root of all errors that a user can meet. The command line prints its message and exits with `exit_code`.
+
+    >>> try:
+    ...     sp.Study.load("no-such-study.toml")
+    ... except sp.StreamprocError as error:
+    ...     print(error.exit_code)
+    2
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -59,13 +66,27 @@ class StreamprocError(Exception):
 
 
 class InvalidInput(StreamprocError):
-    """The command, the study or a file is wrong. The message says what was expected."""
+    """The command, the study or a file is wrong. The message says what was expected.
+
+    >>> try:
+    ...     sp.load("empty")
+    ... except sp.InvalidInput as error:
+    ...     print(str(error).partition(";")[0])
+    empty: holds no Parquet file of a release
+    """
 
     exit_code = 2
 
 
 class StudyError(InvalidInput):
-    """One key of a study is wrong: `key` names it, `got` is its value, `allowed` says which values are valid."""
+    """One key of a study is wrong: `key` names it, `got` is its value, `allowed` says which values are valid.
+
+    >>> try:
+    ...     sp.Window("quarterly", k=0)
+    ... except sp.StudyError as error:
+    ...     print(error.key, error.got)
+    release.quarterly.k 0
+    """
 
     def __init__(self, key: str, got: object, allowed: str) -> None:
         self.key = key
@@ -75,11 +96,25 @@ class StudyError(InvalidInput):
 
 
 class PanelFileError(InvalidInput):
-    """A panel or release file cannot be used. The message names the file and the line or column."""
+    """A panel or release file cannot be used. The message names the file and the line or column.
+
+    >>> try:
+    ...     sp.Panel.load("people.csv")
+    ... except sp.PanelFileError as error:
+    ...     print(error.exit_code)
+    2
+    """
 
 
 class UnsupportedQuery(InvalidInput):
-    """A release cannot answer this question. The message says why."""
+    """A release cannot answer this question. The message says why.
+
+    >>> try:
+    ...     result["quarterly"].fraction(sp.at_least(3))
+    ... except sp.UnsupportedQuery:
+    ...     print("ask a cumulative release")
+    ask a cumulative release
+    """
 
 
 class RosterUnavailable(InvalidInput):
@@ -95,13 +130,21 @@ class TopicsNotSetUp(InvalidInput):
 
 
 class Refused(StreamprocError):
-    """The process stops because continuing could break the privacy promise or a released column."""
+    """The process stops because continuing could break the privacy promise or a released column.
+
+    >>> issubclass(sp.BudgetExceeded, sp.Refused), sp.Refused.exit_code
+    (True, 3)
+    """
 
     exit_code = 3
 
 
 class BudgetExceeded(Refused):
-    """A step would spend more than the release's share of the budget."""
+    """A step would spend more than the release's share of the budget.
+
+    >>> str(sp.BudgetExceeded("quarterly", period=3, spent=0.006, rho=0.005))
+    'release quarterly: period 3 would bring its spending to rho 0.006, above its 0.005'
+    """
 
     def __init__(self, release: str, period: int, spent: float, rho: float) -> None:
         self.release = release
@@ -201,13 +244,27 @@ class PeriodsOverdue(Refused):
 
 
 class VerificationFailed(StreamprocError):
-    """What was released does not match what the ledger says."""
+    """What was released does not match what the ledger says.
+
+    >>> sp.VerificationFailed.exit_code
+    4
+    """
 
     exit_code = 4
 
 
 class BrokerUnavailable(StreamprocError):
-    """The broker cannot be reached in time, or denies what the process needs."""
+    """The broker cannot be reached in time, or denies what the process needs.
+
+    >>> async def reachable():
+    ...     try:
+    ...         async with sp.connect(study, broker="kafka://127.0.0.1:1", timeout=1) as stream:
+    ...             await stream.close_period(1)
+    ...     except sp.BrokerUnavailable:
+    ...         return False
+    >>> asyncio.run(reachable())
+    False
+    """
 
     exit_code = 5
 

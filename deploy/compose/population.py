@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-import streamproc
 from streamproc import Study
 
 PANEL = Path("/tmp/panel.csv")
@@ -61,7 +60,7 @@ def main() -> None:
     # As process 1 of a container it would not even hear of the signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     file, seconds = Path(sys.argv[1]), float(os.environ["PERIOD_SECONDS"])
-    study = streamproc.read_study(file)
+    study = Study.load(file)
     write_panel(study)
     for period in range(json.loads(command("status", file, "--json"))["released"] + 1, study.horizon + 1):
         print(command("send", file, PANEL, "--period", period), end="", flush=True)

@@ -265,9 +265,7 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
 @with_deployment
 @timeout_option(BROKER_TIMEOUT_HELP)
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), required=True, help="Folder for the files.")
-@click.option(
-    "--parquet", is_flag=True, help="Also write Parquet files, which streamproc.load_panel reads without a contract."
-)
+@click.option("--parquet", is_flag=True, help="Also write Parquet files, which streamproc.load reads without a contract.")
 def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     """Write the releases so far as CSV files, and ledger.json."""
     from streamproc.cli.commands.pull import pull

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.files.table import FOREIGN, Table, TableLayout, refuse_file
-from streamproc.replay.people import MISSING
+from streamproc.offline.people import MISSING
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamproc.files.table import FOREIGN, Table, TableLayout, refuse_file
-from streamproc.replay.people import MISSING
+from streamproc.offline.people import MISSING
 
 _ROWS_AT_ONCE = 65_536
 _MOST_METADATA = 2**31 - 1

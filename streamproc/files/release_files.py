@@ -22,12 +22,12 @@ from streamproc.files.csv import release_csv
 from streamproc.files.parquet import read_table, write_table
 from streamproc.files.study_files import read_table_file
 from streamproc.files.table import TableLayout, is_parquet, open_for_reading, open_for_writing, refuse_file
+from streamproc.offline.evaluation import HEADER
+from streamproc.offline.summary import Summary
 from streamproc.panel import Panel
 from streamproc.panel.frames import panel_from_arrow, panel_to_arrow
 from streamproc.panel.metadata import Metadata
 from streamproc.releases.kind import Contract
-from streamproc.replay.evaluation import HEADER
-from streamproc.replay.summary import Summary
 from streamproc.storage.filesystem import display_path
 
 

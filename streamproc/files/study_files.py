@@ -12,8 +12,8 @@ from streamproc.errors import InvalidInput, RosterUnavailable
 from streamproc.files.csv import read_csv
 from streamproc.files.parquet import read_parquet
 from streamproc.files.table import Table, TableLayout, is_parquet, open_for_reading, reason_of, refuse_file
+from streamproc.offline.people import People
 from streamproc.protocol.reports import MAX_ID
-from streamproc.replay.people import People
 from streamproc.storage.filesystem import display_path
 from streamproc.study import Study, parse_study
 

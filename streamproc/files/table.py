@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import PanelFileError
-from streamproc.replay.people import MISSING
+from streamproc.offline.people import MISSING
 from streamproc.storage.filesystem import atomic_write, display_path
 
 FOREIGN = -2

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ _FOREIGN = 255
 
 def panel_to_arrow(panel: Panel) -> pa.Table:
     """The panel as an Arrow table that carries all a reader needs for the same answers."""
-    arrow = _extra("pyarrow")
+    arrow = import_extra("pyarrow")
     symbols = arrow.array(panel.contract.alphabet, arrow.string())
     columns = [arrow.DictionaryArray.from_arrays(arrow.array(column.astype(np.int8)), symbols) for column in panel.columns]
     table = arrow.table([arrow.array(np.arange(panel.rows)), *columns], names=_names(len(columns)))
@@ -46,7 +47,7 @@ def panel_to_arrow(panel: Panel) -> pa.Table:
 
 def panel_from_arrow(table: pa.Table, contract: Contract | None = None) -> Panel:
     """The panel in `table`. Without the metadata that `panel_to_arrow` writes, the release's contract must be given."""
-    arrow = _extra("pyarrow")
+    arrow = import_extra("pyarrow")
     _check_table(table, arrow.Table)
     if contract is not None:
         _check_contract(contract)
@@ -66,7 +67,7 @@ def panel_from_arrow(table: pa.Table, contract: Contract | None = None) -> Panel
 
 def panel_to_pandas(panel: Panel) -> pd.DataFrame:
     """The panel as a pandas frame; its contract and measurements stay behind."""
-    pandas = _extra("pandas")
+    pandas = import_extra("pandas")
     kind = pandas.CategoricalDtype(list(panel.contract.alphabet))
     columns = [pandas.Categorical.from_codes(column.astype(np.int8), dtype=kind) for column in panel.columns]
     data = dict(zip(_names(len(columns)), [np.arange(panel.rows), *columns], strict=True))
@@ -78,7 +79,7 @@ def panel_from_pandas(
     frame: pd.DataFrame, contract: Contract, measurements: tuple[Measurements, ...] | None = None
 ) -> Panel:
     """The panel in `frame`; without its measurements, intervals of a cumulative release are wider."""
-    pandas = _extra("pandas")
+    pandas = import_extra("pandas")
     _check_table(frame, pandas.DataFrame)
     _check_contract(contract)
     _check_names([str(name) for name in frame.columns])
@@ -91,10 +92,16 @@ def panel_from_pandas(
 
 def check_arrow() -> None:
     """Refuse to go on without pyarrow, for who would find out only half-way."""
-    _extra("pyarrow")
+    import_extra("pyarrow")
 
 
-def _extra(name: str) -> Any:
+def has_arrow() -> bool:
+    """Whether pyarrow, an extra, can be imported."""
+    return find_spec("pyarrow") is not None
+
+
+def import_extra(name: str) -> Any:
+    """Import a module of the extra `frames`; raises InvalidInput, which says how to install it."""
     try:
         return import_module(name)
     except ImportError:
@@ -159,7 +166,7 @@ def _arrow_codes(arrow: Any, column: Any, alphabet: Any, period: int) -> Column:
     texts = (arrow.types.is_string, arrow.types.is_large_string, arrow.types.is_string_view)
     if column.null_count or not any(fits(kind) for fits in (*texts, arrow.types.is_integer)):
         raise InvalidInput(f"column {period}: expected strings or integers, none missing, but its type is {kind}")
-    index_in = _extra("pyarrow.compute").index_in
+    index_in = import_extra("pyarrow.compute").index_in
     parts = [np.zeros(0, dtype=np.uint8)]
     for chunk in column.chunks:
         values = chunk.dictionary if arrow.types.is_dictionary(chunk.type) else chunk

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Answer:
     """An estimated share of the `n` real people, in `[0, 1]` up to noise.
 
-    >>> str(Answer("1 in at least 2 of the last 3", Period(6), 0.143, 0.0043, 0.1345, 0.1514, 0.95))
+    >>> str(sp.Answer("1 in at least 2 of the last 3", 6, 0.143, 0.0043, 0.1344, 0.1514, 0.95))
     '14.3% (13.4% to 15.1%)'
     """
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from streamproc.panel.frames import import_extra
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Epsilon, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.kind import AlternativeWay, Contract, ReleasePlanner
 from streamproc.study import Release, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,24 @@ class StudyPlan:
     """What the same noise costs under the other adjacency, all releases together."""
     warnings: tuple[PlanMessage, ...]
     notes: tuple[PlanMessage, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values that `plan --json` prints."""
+        return plan_to_dict(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The expected error of each typical query in each period, as a pandas frame: a row for each release, query, period.
+
+        Raises InvalidInput without the extra `frames`.
+        """
+        rows = [
+            {"release": release.release.name, "query": query.name, "label": query.label} | _error(error)
+            for release in self.releases
+            for query in release.queries
+            for error in query.errors
+        ]
+        frame: pd.DataFrame = import_extra("pandas").DataFrame(rows)
+        return frame
 
     @property
     def adjacency(self) -> Adjacency:

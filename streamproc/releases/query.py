@@ -29,7 +29,11 @@ argument_check = Validator(lambda what, got, allowed: UnsupportedQuery(f"{what} 
 
 
 class Query:
-    """Something to be asked of a release: which share of the people ...?"""
+    """A question to a release: which share of the people ...?
+
+    >>> isinstance(sp.count_of("1", at_least=2, of=3), sp.Query)
+    True
+    """
 
     name: str
     """How answers and errors call it."""
@@ -37,7 +41,12 @@ class Query:
 
 @dataclass(frozen=True)
 class LastSymbols(Query):
-    """Which share of people has last `width` symbols that satisfy `predicate`?"""
+    """Which share of people has last `width` symbols that satisfy `predicate`?
+
+    >>> got_poor = sp.LastSymbols("became poor", 2, lambda window: window == ("0", "1"))
+    >>> result["quarterly"].fraction(got_poor, period=6).query
+    'became poor'
+    """
 
     name: str
     width: int
@@ -64,7 +73,11 @@ class LastSymbols(Query):
 
 @dataclass(frozen=True)
 class AtLeast(Query):
-    """Which share of people has had at least `b` events so far?"""
+    """Which share of people has had at least `b` events so far?
+
+    >>> result["months-poor"].fraction(sp.AtLeast(3), period=6).query
+    'atleast:3'
+    """
 
     b: int
     name: str = field(init=False)
@@ -78,7 +91,7 @@ class AtLeast(Query):
 def exactly(*symbols: str) -> LastSymbols:
     """The last symbols are these, oldest first: one bin of a window release, or several if fewer than `k` are given.
 
-    >>> exactly("0", "1").name
+    >>> sp.exactly("0", "1").name
     'last:01'
     """
     wanted = _wanted("exactly", symbols)
@@ -89,7 +102,7 @@ def exactly(*symbols: str) -> LastSymbols:
 def count_of(symbols: str | Collection[str], *, at_least: int, of: int) -> LastSymbols:
     """At least so many of the last `of` symbols are among `symbols` (one symbol, or a list of them).
 
-    >>> count_of("1", at_least=2, of=3).name
+    >>> sp.count_of("1", at_least=2, of=3).name
     '1 in at least 2 of the last 3'
     """
     wanted = _wanted("count_of", symbols)
@@ -102,7 +115,7 @@ def count_of(symbols: str | Collection[str], *, at_least: int, of: int) -> LastS
 def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSymbols:
     """Somewhere in the last `of` symbols there are `length` in a row among `symbols` (one symbol, or a list of them).
 
-    >>> in_a_row(["1"], length=2, of=3).name
+    >>> sp.in_a_row(["1"], length=2, of=3).name
     '1 in 2 in a row of the last 3'
     """
     wanted = _wanted("in_a_row", symbols)
@@ -119,7 +132,7 @@ def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSym
 def at_least(events: int) -> AtLeast:
     """At least so many events so far: a query for cumulative releases.
 
-    >>> at_least(3).name
+    >>> sp.at_least(3).name
     'atleast:3'
     """
     return AtLeast(events)

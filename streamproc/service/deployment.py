@@ -75,15 +75,38 @@ class Deployment:
 
         Raises InvalidInput if the file is wrong, or if a seed is used on Kafka without `ALLOW_INSECURE`.
         """
+        return cls.of_study(
+            read_study(study_path),
+            study_path.parent,
+            broker=broker,
+            state=state,
+            timeout=timeout,
+            seed=seed,
+            environ=environ,
+        )
+
+    @classmethod
+    def of_study(
+        cls,
+        study: Study,
+        home: Path,
+        *,
+        broker: str | None = None,
+        state: Path | None = None,
+        timeout: float = 30.0,
+        seed: int | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Deployment:
+        """As `of`, for a study that was read already; relative paths in it are relative to `home`."""
         environ = os.environ if environ is None else environ
         check_environment(environ)
-        study = read_study(study_path)
-        home = study_path.parent
         url = broker or environ.get("STREAMPROC_BROKER")
         chosen = study.broker if url is None else Broker(url, study.broker.partitions)
         folder = state or (Path(environ["STREAMPROC_STATE"]) if environ.get("STREAMPROC_STATE") else None)
         roster = study.population.roster
-        deployment = cls(
+        if seed is not None and chosen.folder is None and environ.get(ALLOW_INSECURE) != "1":
+            raise InvalidInput(f"--seed: a seeded study protects nobody; on a kafka:// broker it needs {ALLOW_INSECURE}=1")
+        return cls(
             study=study,
             broker=chosen,
             broker_folder=home if url is None else Path(),
@@ -92,9 +115,6 @@ class Deployment:
             timeout=timeout,
             seed=seed,
         )
-        if seed is not None and chosen.folder is None and environ.get(ALLOW_INSECURE) != "1":
-            raise InvalidInput(f"--seed: a seeded study protects nobody; on a kafka:// broker it needs {ALLOW_INSECURE}=1")
-        return deployment
 
     @property
     def topics(self) -> Topics:

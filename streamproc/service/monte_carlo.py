@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from typing import TypeVar, cast
 
 from streamproc.errors import StreamprocError
+from streamproc.offline import ReplayResult, replay_study
+from streamproc.offline.replay import Tallies
 from streamproc.releases.kind import Contract
-from streamproc.replay import ReplayResult, replay_study
-from streamproc.replay.replay import Tallies
 from streamproc.storage.entropy import SeededEntropy, shared_process_entropy
 from streamproc.study import Study
 

@@ -99,7 +99,11 @@ class Release(ABC):
 
 @dataclass(frozen=True)
 class WindowRelease(Release):
-    """Synthetic people whose last `k` symbols are distributed like the panel's, at every period from `k` on."""
+    """A window release: synthetic people whose last `k` symbols are distributed like the panel's, from period `k` on.
+
+    >>> sp.Window("quarterly", k=3).first_column
+    3
+    """
 
     k: int
     """Periods in a window."""
@@ -140,7 +144,11 @@ class WindowRelease(Release):
 
 @dataclass(frozen=True)
 class CumulativeRelease(Release):
-    """Synthetic people whose number of events so far is distributed like the panel's, at every period."""
+    """A cumulative release: synthetic people whose number of events so far is distributed like the panel's.
+
+    >>> sp.Cumulative("months-poor", event=("1",)).counter
+    'sqrt'
+    """
 
     event: tuple[str, ...] = ()
     """The symbols that count as an event; empty stands for the second symbol of an alphabet of two."""

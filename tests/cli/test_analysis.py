@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamproc import AtLeast, Panel, count_of, load_panel
+from streamproc import AtLeast, Panel, count_of
 from tests.cli.conftest import Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
@@ -42,10 +42,10 @@ def analysed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamproc: Comman
 def test_pulled_files_become_panels_as_shown_and_only_parquet_has_measurements(
     analysed: dict[str, Any],
 ) -> None:
-    panels: list[Panel] = [analysed[name] for name in ("quarterly", "from_csv", "from_pandas")]
+    panels: list[Panel] = [analysed[name] for name in ("quarterly", "from_ledger", "from_csv", "from_pandas")]
     asked = count_of(["1"], at_least=2, of=3)
     answers = [panel.fraction(asked, 6) for panel in panels]
-    assert [answer.clamped for answer in answers] == [False, None, None]
+    assert [answer.clamped for answer in answers] == [False, False, None, None]
     assert len({replace(answer, clamped=None) for answer in answers}) == 1
     assert analysed["answer"] == panels[0].fraction(asked, 6)
 
@@ -53,7 +53,7 @@ def test_pulled_files_become_panels_as_shown_and_only_parquet_has_measurements(
     by_hand = sum(share for symbols, share in shares.items() if symbols.count("1") >= 2)
     assert np.isclose(by_hand, analysed["answer"].value)
 
-    from_csv = load_panel("public/months-poor.csv", analysed["contracts"]["months-poor"])
+    from_csv = Panel.load("csv-only/months-poor.csv", analysed["months"].contract)
     narrow, wide = analysed["months"].fraction(AtLeast(1)), from_csv.fraction(AtLeast(1))
     assert narrow.value == wide.value
     assert wide.high - wide.low > 1.2 * (narrow.high - narrow.low)

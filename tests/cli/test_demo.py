@@ -24,9 +24,9 @@ from streamproc.cli.demo.month_table import ASCII, AnswerVsTruth, Month, month_l
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_people import MONTHS, simulate_reports, study_text
 from streamproc.cli.formatting import INSECURE
+from streamproc.offline.people import MISSING
 from streamproc.panel import Answer
 from streamproc.privacy.types import Period, Rho
-from streamproc.replay.people import MISSING
 from streamproc.service.registration import NOT_CHECKED
 from streamproc.study import parse_study
 from tests.cli.conftest import Command

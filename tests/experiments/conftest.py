@@ -14,9 +14,9 @@ from rich.console import Console
 
 from experiments.report import Settings
 from experiments.trials import Symbols
+from streamproc.offline import ReplayResult, replay_study
+from streamproc.offline.replay import Tallies
 from streamproc.releases.kind import Contract
-from streamproc.replay import ReplayResult, replay_study
-from streamproc.replay.replay import Tallies
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
 

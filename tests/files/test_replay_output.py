@@ -11,7 +11,7 @@ from streamproc.panel import Panel
 from streamproc.releases.contracts import stated_contracts
 from streamproc.study import parse_study
 from tests.bad_input import PANEL_STUDY
-from tests.replay.test_summary import STUDY, summarised
+from tests.offline.test_summary import STUDY, summarised
 
 
 def test_a_release_without_synthetic_people_is_a_header(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from streamproc.files.parquet import write_table
 from streamproc.files.release_files import save_panel
+from streamproc.offline.replay import replay_study, tallies_of
 from streamproc.panel import Panel
 from streamproc.panel.metadata import metadata_text
 from streamproc.privacy.adjacency import Adjacency
@@ -22,7 +23,6 @@ from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.registry_format import Entry, digest_people, encode_entry, encode_header
 from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.releases.contracts import stated_contracts
-from streamproc.replay.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
 from streamproc.testing import in_virtual_time

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import UnsupportedQuery
+from streamproc.offline import replay_study, tallies_of
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, Query, count_of, exactly, in_a_row
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
@@ -20,7 +21,6 @@ from streamproc.releases.cumulative import CumulativeContract, ratchet_halfwidth
 from streamproc.releases.cumulative_synthesis import estimates
 from streamproc.releases.query import quantile
 from streamproc.releases.window import WindowContract
-from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from streamproc.offline.people import People
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
@@ -21,7 +22,6 @@ from streamproc.privacy.window import Measure
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.window import WindowContract
-from streamproc.replay.people import People
 from streamproc.study import CumulativeRelease, Missing, Population, Release, Study, WindowRelease
 from tests.studies import build_study
 

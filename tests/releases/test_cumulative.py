@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamproc.offline import replay_study, tallies_of
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.counters import Counter, CounterName
 from streamproc.privacy.cumulative import Allocation
@@ -16,7 +17,6 @@ from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
 from streamproc.releases.cumulative_synthesis import CumulativeState, estimates, step_cumulative
 from streamproc.releases.step import Step
-from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study
 from tests.releases.chances import assert_covariance

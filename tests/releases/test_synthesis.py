@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import BudgetExceeded, Refused
+from streamproc.offline import replay_study, tallies_of
 from streamproc.panel import Panel
 from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period, Rho
@@ -25,7 +26,6 @@ from streamproc.releases.step import Column, Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.window import WindowContract
 from streamproc.releases.window_synthesis import WindowState
-from streamproc.replay import replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from streamproc.offline import tallies_of
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.privacy.window import Measure
 from streamproc.releases.window import WindowContract
 from streamproc.releases.window_synthesis import WindowState, contrasts, step_window
-from streamproc.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import Study, WindowRelease
 from streamproc.testing import SilentEntropy

@@ -15,10 +15,10 @@ from streamproc.cli.formatting import show_stages
 from streamproc.client.reporter import Reporter
 from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, OffsetLost, Refused
 from streamproc.log.port import Log, Offset
+from streamproc.offline import tallies_of
 from streamproc.privacy.types import Period
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
-from streamproc.replay import tallies_of
 from streamproc.service.close import Awaited, CloseOutcome, Stage, close_period_now, last_closed_period, until_released
 from streamproc.service.deployment import Deployment
 from streamproc.study import Schedule

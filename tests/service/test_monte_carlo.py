@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from streamproc.errors import BudgetExceeded, InvalidInput, StreamprocError, StudyError
+from streamproc.offline import ReplayResult, replay_study, tallies_of
 from streamproc.releases.contracts import stated_contracts
-from streamproc.replay import ReplayResult, replay_study, tallies_of
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-import streamproc
 from streamproc.errors import UnsupportedQuery
+from streamproc.offline.people import People
+from streamproc.offline.replay import replay_study, tallies_of
 from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
 from streamproc.panel.series import MAX_POINTS, History, HistoryBuilder, named_query, series, suggested_queries
 from streamproc.privacy.types import Period
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.query import LEVEL
 from streamproc.releases.window import WindowContract
-from streamproc.replay.people import People
 from streamproc.status_page import views as documents
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, WindowRelease
@@ -46,9 +46,9 @@ ASKED: dict[str, dict[str, Query]] = {
 def panels() -> dict[str, Panel]:
     symbols = np.random.default_rng(1).integers(0, 3, size=(500, 6)).astype(np.int8)
     histories = People(tuple(f"p{row}" for row in range(500)), symbols)
-    agreed = streamproc.stated_contracts(STUDY, 500, insecure=True)
-    tallies = streamproc.tallies_of(STUDY, histories.filled(STUDY))
-    return dict(streamproc.replay_study(STUDY, agreed, tallies, SeededEntropy(2)).panels)
+    agreed = stated_contracts(STUDY, 500, insecure=True)
+    tallies = tallies_of(STUDY, histories.filled(STUDY))
+    return dict(replay_study(STUDY, agreed, tallies, SeededEntropy(2)).panels)
 
 
 def history_of(panel: Panel, through: int) -> History:

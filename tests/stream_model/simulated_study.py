@@ -16,6 +16,7 @@ import numpy.typing as npt
 from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.log.control_topic import ControlFollower, append_cut
 from streamproc.log.topic_setup import set_up_topics
+from streamproc.offline.replay import tallies_of
 from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, DecodedColumn, decode_synthetic
@@ -27,7 +28,6 @@ from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from streamproc.protocol.topics import Topics
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
-from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.storage.state_folder import StateFolder
 from streamproc.study import Study

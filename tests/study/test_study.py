@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import InvalidInput, StudyError
+from streamproc.offline.people import People
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.releases.contracts import release_budgets
-from streamproc.replay.people import People
 from streamproc.study import (
     Broker,
     CumulativeRelease,
@@ -394,7 +394,7 @@ def test_what_is_missing_comes_from_the_same_person(data: st.DataObject, fill: s
 
 def test_histories_show_nobody_and_cannot_be_changed() -> None:
     histories = People(("zoe", "yan"), people([[0, 1, -1], [1, 1, 1]]))
-    assert repr(histories) == "Histories(people=2, periods=3)"
+    assert repr(histories) == "People(people=2, periods=3)"
     with pytest.raises(ValueError, match="read-only"):
         histories.symbols[0, 0] = 1
 

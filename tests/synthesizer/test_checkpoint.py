@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import Refused
+from streamproc.offline.replay import tallies_of
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
@@ -18,7 +19,6 @@ from streamproc.protocol.topics import Topics
 from streamproc.releases.kind import ReleaseState
 from streamproc.releases.step import Measurements, Step
 from streamproc.releases.synthesis import Synthesis
-from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study
 from streamproc.study.fingerprint import public_values

@@ -8,14 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
+from streamproc.offline.people import MISSING, People
+from streamproc.offline.replay import ReplayResult, replay_study, tallies_of
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.reports import encode_report, home_partition
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.window import WindowContract
-from streamproc.replay.people import MISSING, People
-from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy, in_virtual_time

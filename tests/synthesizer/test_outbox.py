@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from streamproc.offline.replay import tallies_of
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import ColumnChunk, ContractRecord, decode_synthetic
 from streamproc.protocol.ledger import PeriodRecord, decode_ledger, digest
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
-from streamproc.replay.replay import tallies_of
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.synthesizer.outbox import PendingRelease, build_pending_release
 from tests.synthesizer.runs import HISTORIES, STUDY

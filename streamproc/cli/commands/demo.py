@@ -19,7 +19,7 @@ from streamproc.cli.event_loop import run_until_stopped
 from streamproc.errors import InvalidInput
 from streamproc.files.release_files import results_folder
 from streamproc.files.table import open_for_writing
-from streamproc.replay.people import People
+from streamproc.offline.people import People
 from streamproc.service.deployment import Deployment
 from streamproc.service.http_server import Address, Listener
 from streamproc.service.logging_setup import set_up_logs

@@ -27,16 +27,16 @@ from streamproc.cli.formatting import (
 )
 from streamproc.files.release_files import ERRORS, SUMMARY, json_text, results_folder, write_results, writing_errors
 from streamproc.files.study_files import check_enrolled, read_people, read_roster, read_study
+from streamproc.offline import ReplayResult, replay_study, tallies_of
+from streamproc.offline.evaluation import Evaluator, Score, questions_of
+from streamproc.offline.people import People
+from streamproc.offline.replay import Tallies
+from streamproc.offline.summary import Summary, summary_of
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.contracts import make_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.query import LEVEL
-from streamproc.replay import ReplayResult, replay_study, tallies_of
-from streamproc.replay.evaluation import Evaluator, Score, questions_of
-from streamproc.replay.people import People
-from streamproc.replay.replay import Tallies
-from streamproc.replay.summary import Summary, summary_of
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.service.registration import NOT_CHECKED, register_replay
 from streamproc.storage.clock import SystemClock

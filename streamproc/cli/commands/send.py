@@ -15,8 +15,8 @@ from streamproc.client.reporter import Reporter
 from streamproc.errors import InvalidInput, RosterUnavailable
 from streamproc.files.study_files import count_strangers, read_people
 from streamproc.log.topic_setup import set_up_topics
+from streamproc.offline.people import MISSING, People
 from streamproc.privacy.types import Period
-from streamproc.replay.people import MISSING, People
 from streamproc.service.close import close_period, last_closed_period
 from streamproc.service.deployment import Deployment
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.offline.people import MISSING, People
 from streamproc.panel import AtLeast, count_of
 from streamproc.releases.query import Query
-from streamproc.replay.people import MISSING, People
 
 MONTHS = 12
 MISSING_SHARE = 0.03

@@ -13,8 +13,8 @@ from streamproc.client.public_reader import PublicReader
 from streamproc.client.reporter import Reporter
 from streamproc.log.port import Log
 from streamproc.log.topic_setup import set_up_topics
+from streamproc.offline.people import MISSING, People
 from streamproc.privacy.types import Period
-from streamproc.replay.people import MISSING, People
 from streamproc.service.close import close_period
 from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor

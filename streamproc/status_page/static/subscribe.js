@@ -14,15 +14,14 @@ function commands(study) {
 }
 
 // The study file names the folder of an embedded log. The page does not know the address of Kafka brokers.
-const program = (study, release, embedded) => `import asyncio, streamproc
-from streamproc.client.subscribe import subscribe
-from streamproc.log.connect import connect
+const program = (study, release, embedded) => `import asyncio
+import streamproc as sp
 
 async def main():
-    study = streamproc.read_study("${study}.toml")
-    async with connect(${embedded ? "study.broker.url" : '"kafka://broker:9092"'}) as log:
-        async for column in subscribe(log, study, "${release}"):
-            print(column.period, column.panel)  # checked against the ledger
+    study = sp.Study.load("${study}.toml")
+    async with sp.connect(study${embedded ? "" : ', broker="kafka://broker:9092"'}) as stream:
+        async for panel in stream.subscribe("${release}"):
+            print(panel.period, panel)  # checked against the ledger
 
 asyncio.run(main())`;
 

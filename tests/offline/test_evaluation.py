@@ -7,11 +7,11 @@ import csv
 import numpy as np
 import pytest
 
+from streamproc.offline import ReplayResult, replay_study, tallies_of
+from streamproc.offline.evaluation import Answers, Evaluator, Questions, Score, answers_of, questions_of, rows_of, score_of
 from streamproc.panel import AtLeast, exactly
 from streamproc.privacy.noise import Entropy
 from streamproc.releases.contracts import stated_contracts
-from streamproc.replay import ReplayResult, replay_study, tallies_of
-from streamproc.replay.evaluation import Answers, Evaluator, Questions, Score, answers_of, questions_of, rows_of, score_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import Study, parse_study
 from streamproc.testing import SilentEntropy

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from streamproc.offline.replay import ReplayResult
 from streamproc.privacy.types import Period
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.kind import Contract
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
 from streamproc.releases.step import Step
-from streamproc.replay.replay import ReplayResult
 from streamproc.study import Study
 
 

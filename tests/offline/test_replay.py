@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamproc.offline import replay_study, tallies_of
+from streamproc.offline.people import MISSING, People
 from streamproc.privacy.types import Period
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
-from streamproc.replay import replay_study, tallies_of
-from streamproc.replay.people import MISSING, People
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Missing, Population, Study, WindowRelease
 from streamproc.testing import SilentEntropy

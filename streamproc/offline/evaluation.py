@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamproc.offline.replay import ReplayResult, Tallies
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.kind import Contract
 from streamproc.releases.query import LEVEL, interval, quantile
 from streamproc.releases.step import Step
-from streamproc.replay.replay import ReplayResult, Tallies
 
 HEADER = (
     "# PRIVATE: holds the true shares of the panel beside the released ones. Do not publish.\n"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamproc.offline import replay_study, tallies_of
+from streamproc.offline.summary import Summary, summary_of
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.replay import replay_study, tallies_of
-from streamproc.replay.summary import Summary, summary_of
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
 

@@ -1,5 +1,5 @@
 """A whole study over histories that are already there: no stream, no files."""
 
-from streamproc.replay.replay import ReplayResult, replay_study, tallies_of
+from streamproc.offline.replay import ReplayResult, replay_study, tallies_of
 
 __all__ = ["ReplayResult", "replay_study", "tallies_of"]

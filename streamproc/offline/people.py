@@ -17,7 +17,11 @@ MISSING = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class People:
-    """The reports of `n` people over `T` periods. Secret; printing it shows its size only."""
+    """The reports of `n` people over `T` periods. Secret; printing it shows its size only.
+
+    >>> sp.read_people("people.csv", study)
+    People(people=200, periods=12)
+    """
 
     ids: tuple[str, ...] | None
     """A person's id per row, each once and not empty; None if nobody needs them."""
@@ -37,7 +41,7 @@ class People:
         object.__setattr__(self, "symbols", symbols)
 
     def __repr__(self) -> str:
-        return f"Histories(people={self.size}, periods={self.periods})"
+        return f"People(people={self.size}, periods={self.periods})"
 
     @property
     def size(self) -> int:

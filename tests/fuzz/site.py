@@ -19,7 +19,7 @@ from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
 from streamproc.status_page.sse import KEEPALIVE_S
 from streamproc.testing import VirtualLoop
-from tests.stream_model.simulated_study import StudyWorld, at_random
+from tests.stream_model.simulated_study import SimulatedStudy, random_histories
 from tests.studies import build_study
 
 TOKEN = "a-token-nobody-guesses"
@@ -120,14 +120,14 @@ def public_site(alphabet: tuple[str, ...]) -> Site:
 
 async def _public_site(loop: VirtualLoop, alphabet: tuple[str, ...]) -> Site:
     study = build_study(alphabet=alphabet, partitions=1)
-    world = await StudyWorld(study).begin()
-    synthesizer = asyncio.create_task(world.synthesizer().run())
-    await world.feed(at_random(study, 9))
+    simulated = await SimulatedStudy(study).begin()
+    synthesizer = asyncio.create_task(simulated.synthesizer().run())
+    await simulated.feed(random_histories(study, 9))
     await synthesizer
     page, listener = StatusPage(study), Listener(HERE, PublicMetrics(study.name).registry, lambda: True)
     page.attach(listener.app)
     await listener._runner.setup()
-    await page._follower.follow(world.log)
+    await page._follower.follow(simulated.log)
     return Site(loop, listener, page)
 
 

@@ -23,7 +23,7 @@ from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import tried
 from tests.memory import memory_taken
 from tests.protocol.examples import EXAMPLES
-from tests.stream_model.report_sequences import Line
+from tests.stream_model.report_sequences import LogRecord
 from tests.studies import build_study
 
 GIB_HEADERS = {
@@ -105,11 +105,11 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
     population = Population(initial="a", duplicates=rule)
     study = build_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32), names))
-    gathering.ingest([Line(0, encode_report(names[-1], 1, "b")), Line(1, encode_report(names[-1], 2, "b"))])
+    gathering.ingest([LogRecord(0, encode_report(names[-1], 1, "b")), LogRecord(1, encode_report(names[-1], 2, "b"))])
     gathering.add_cut(Cut(Period(1), (1,)))
     gathering.close_periods(2)
 
-    bomb = [Line(period, encode_report(names[-1], period, "b")) for period in range(3, 366)]
+    bomb = [LogRecord(period, encode_report(names[-1], period, "b")) for period in range(3, 366)]
     size = sum(len(line.value or b"") for line in bomb)
     with memory_taken() as memory:
         gathering.ingest(bomb)
@@ -126,13 +126,13 @@ def test_reports_of_the_first_and_last_id_without_a_roster_take_the_stated_memor
     population = Population(initial="a", duplicates=rule)
     study = build_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
-    gathering.ingest([Line(period, encode_report("a", period, "b")) for period in range(1, 366)])
+    gathering.ingest([LogRecord(period, encode_report("a", period, "b")) for period in range(1, 366)])
     periods, symbols = np.ones(len(names), dtype=np.uint16), np.zeros(len(names), dtype=np.uint8)
-    batches = [Line(400 + place, value) for place, value in enumerate(encode_batches(names, periods, symbols))]
+    batches = [LogRecord(400 + place, value) for place, value in enumerate(encode_batches(names, periods, symbols))]
     gathering.ingest(batches)
-    gathering.ingest([Line(500, encode_report("z", 1, "b"))])
+    gathering.ingest([LogRecord(500, encode_report("z", 1, "b"))])
 
-    bomb = [Line(500 + period, encode_report("z", period, "b")) for period in range(2, 366)]
+    bomb = [LogRecord(500 + period, encode_report("z", period, "b")) for period in range(2, 366)]
     size = sum(len(line.value or b"") for line in bomb)
     with memory_taken() as memory:
         gathering.ingest(bomb)

@@ -23,7 +23,7 @@ from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.stream_model.reference_model import Closed, Model, rejected_reports
-from tests.stream_model.report_sequences import Line
+from tests.stream_model.report_sequences import LogRecord
 
 RECORD = Bound(32, 4 * MIB)
 """As the wire format's page has it, for one record."""
@@ -74,7 +74,7 @@ def _home(data: bytes) -> None:
 def _gathering(data: bytes) -> None:
     """Whatever records hold, tallies and rejects are those of the model."""
     study, values = seeds.left().study, mutators.frames(data)[:_SOME]
-    lines = [Line(offset, value) for offset, value in enumerate(values)]
+    lines = [LogRecord(offset, value) for offset, value in enumerate(values)]
     ends = [len(values) // 2, len(values), len(values)]
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
     gathering.ingest(lines[: ends[0]])

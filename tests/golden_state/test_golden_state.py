@@ -27,8 +27,8 @@ from tests.forged import rechained
 from tests.golden_state.kept import HERE, SEED, STUDIES, Records, public_topics, records, released, set_up, versions
 from tests.stream.places import Place
 from tests.stream.programs import Programs
-from tests.stream_model.memory_folder import MemoryDisk
-from tests.stream_model.simulated_study import Diary
+from tests.stream_model.memory_folder import MemoryStateFolder
+from tests.stream_model.simulated_study import RecordingObserver
 
 GOLDEN = [folder for version in versions() for folder in sorted(version.iterdir())]
 TODAY = HERE / f"v{STATE_VERSION}"
@@ -66,17 +66,19 @@ def test_what_is_written_today_has_the_layout_of_its_version(parameters: object)
     study = read_study(folder / "study.toml")
     roster = None if study.population.roster is None else read_roster(folder / study.population.roster)
     mark = files[STATE_FILE][6:38]
-    again = MemoryDisk()
+    again = MemoryStateFolder()
 
-    stored = read_checkpoint(MemoryDisk(files), mark)
+    stored = read_checkpoint(MemoryStateFolder(files), mark)
     assert stored is not None
     write_checkpoint(again, mark, stored)
     mark_published(again, mark, stored.pending)
     log = SimulatedLog(SimulatedBroker(SystemClock()))
     for partition in range(study.broker.partitions):
         place = GatheringPlace(study, partition, key_of(folder), roster)
-        reader = Gatherer(study, partition, roster, GathererPorts(log, MemoryDisk(files), SystemClock()), Diary())
-        writer = Gatherer(study, partition, roster, GathererPorts(log, again, SystemClock()), Diary())
+        reader = Gatherer(
+            study, partition, roster, GathererPorts(log, MemoryStateFolder(files), SystemClock()), RecordingObserver()
+        )
+        writer = Gatherer(study, partition, roster, GathererPorts(log, again, SystemClock()), RecordingObserver())
         gathering, position, topic, rejects = reader._resume(place, mark)
         assert topic is not None
         writer._save(place, mark, gathering, position, topic, SimpleNamespace(position=rejects))

@@ -174,7 +174,7 @@ MUTANTS = (
         try:
             await producer.send(record.topic, 0, record.value, timestamp=timestamp)
         except (LogUnavailable, OutcomeUnknown):
-            producer._state._failure = None
+            producer._moves._failure = None
         """,
     ),
     Mutation(

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamproc.synthesizer.checkpoint import read_checkpoint
-from tests.stream_model.fault_points import Crash, DoomedConnection, Moment, WatchedDisk
-from tests.stream_model.memory_folder import MemoryDisk
-from tests.stream_model.simulated_study import FreshEntropy, StudyWorld, at_random
+from tests.stream_model.fault_points import Crash, CrashingConnection, FaultPoint, FaultPointStateFolder
+from tests.stream_model.memory_folder import MemoryStateFolder
+from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy, random_histories
 from tests.studies import build_study
 
 STUDY = build_study(rho=50.0)
-HISTORIES = at_random(STUDY, people=20)
+HISTORIES = random_histories(STUDY, people=20)
 
 
-async def begun() -> StudyWorld:
-    return await StudyWorld(STUDY).begin()
+async def begun() -> SimulatedStudy:
+    return await SimulatedStudy(STUDY).begin()
 
 
-async def fed(world: StudyWorld, work: Coroutine[Any, Any, None]) -> None:
+async def run_with_tallies(simulated: SimulatedStudy, work: Coroutine[Any, Any, None]) -> None:
     """Do it, while tallies can be had as soon as the study has begun."""
-    feeder = asyncio.create_task(world.feed(HISTORIES))
+    feeder = asyncio.create_task(simulated.feed(HISTORIES))
     try:
         await work
         await feeder
@@ -32,39 +32,41 @@ async def fed(world: StudyWorld, work: Coroutine[Any, Any, None]) -> None:
         feeder.cancel()
 
 
-async def doomed(world: StudyWorld, fatal: Callable[[int, Moment], bool], *, life: int = 0) -> list[Moment]:
+async def run_until_crash(
+    simulated: SimulatedStudy, fatal: Callable[[int, FaultPoint], bool], *, life: int = 0
+) -> list[FaultPoint]:
     """Synthesize until a fatal moment, or to the end; no two lives draw alike. Answers with the moments passed."""
-    log = DoomedConnection(world.broker, fatal)
-    disk = WatchedDisk(world.disk, log.moments)
+    log = CrashingConnection(simulated.broker, fatal)
+    state_folder = FaultPointStateFolder(simulated.state_folder, log.fault_points)
     with suppress(Crash):
-        await world.synthesizer(log=log, disk=disk, entropy=FreshEntropy(1000 * life)).run()
-    return log.moments.passed
+        await simulated.synthesizer(log=log, state_folder=state_folder, entropy=FreshEntropy(1000 * life)).run()
+    return log.fault_points.passed
 
 
 @dataclass
-class Past:
+class PartialRun:
     """A study after two of three periods, and its disk as it was after each I/O of the way there."""
 
-    world: StudyWorld
-    disks: dict[str, MemoryDisk]
+    simulated: SimulatedStudy
+    state_folders: dict[str, MemoryStateFolder]
 
     @property
-    def disk(self) -> MemoryDisk:
-        return self.world.disk
+    def state_folder(self) -> MemoryStateFolder:
+        return self.simulated.state_folder
 
 
-async def two_periods() -> Past:
-    world = await begun()
-    disks: dict[str, MemoryDisk] = {}
+async def run_two_periods() -> PartialRun:
+    simulated = await begun()
+    state_folders: dict[str, MemoryStateFolder] = {}
 
     async def live() -> None:
         for period in (1, 2):
-            for moment in ("after disk.write synthesizer.state", "after disk.write synthesizer.settled"):
-                await doomed(world, lambda number, reached, last=moment: str(reached) == last)  # type: ignore[misc]
-                kept = read_checkpoint(world.disk, world.fingerprint)
+            for point in ("after folder.write synthesizer.state", "after folder.write synthesizer.settled"):
+                await run_until_crash(simulated, lambda number, reached, last=point: str(reached) == last)  # type: ignore[misc]
+                kept = read_checkpoint(simulated.state_folder, simulated.fingerprint)
                 assert kept is not None and kept.synthesis.period == period
-                disks[f"{moment.split('.')[-1]} {period}"] = world.disk.copy()
+                state_folders[f"{point.split('.')[-1]} {period}"] = simulated.state_folder.copy()
 
-    await fed(world, live())
-    assert world.ledger().period == 2
-    return Past(world, disks)
+    await run_with_tallies(simulated, live())
+    assert simulated.ledger().period == 2
+    return PartialRun(simulated, state_folders)

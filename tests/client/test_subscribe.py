@@ -12,7 +12,7 @@ from streamproc.client.subscribe import subscribe
 from streamproc.errors import LogUnavailable
 from streamproc.testing import Faults, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import STUDY, begun, run_two_periods, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
 
@@ -34,7 +34,7 @@ class Away(Faults):
 
 
 async def followed(away: Away, patience: float) -> list[tuple[str, int]]:
-    simulated = await begun()
+    simulated = await begin_study()
     columns = []
 
     async def follow() -> None:
@@ -75,7 +75,7 @@ def test_a_wait_is_reported_once_with_the_awaited_periods() -> None:
     """The first two columns of `w`, a window of two, come with period 2."""
 
     async def scenario() -> None:
-        assert await waited_for(await begun()) == [{"w": 2, "c": 1}]
+        assert await waited_for(await begin_study()) == [{"w": 2, "c": 1}]
         assert await waited_for((await run_two_periods()).simulated) == [{"w": 3, "c": 3}]
         assert await waited_for((await run_two_periods()).simulated, "c") == [{"c": 3}]
 
@@ -84,7 +84,7 @@ def test_a_wait_is_reported_once_with_the_awaited_periods() -> None:
 
 def test_nothing_is_awaited_of_a_study_that_is_over() -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_with_tallies(simulated, simulated.synthesizer().run())
         assert await waited_for(simulated) == []
 

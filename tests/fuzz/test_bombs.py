@@ -64,10 +64,10 @@ def examples(target: str) -> Iterable[bytes]:
     return kinds.values()
 
 
-def with_raw(message: bytes, place: int, raw: bytes) -> bytes:
+def with_raw(message: bytes, index: int, raw: bytes) -> bytes:
     """The message with the bytes of one value replaced."""
     fields = list(msgpack.unpackb(message).items())
-    parts = [msgpack.packb(key) + (raw if at == place else msgpack.packb(value)) for at, (key, value) in enumerate(fields)]
+    parts = [msgpack.packb(key) + (raw if at == index else msgpack.packb(value)) for at, (key, value) in enumerate(fields)]
     return bytes([0x80 + len(fields)]) + b"".join(parts)
 
 
@@ -75,8 +75,8 @@ def with_raw(message: bytes, place: int, raw: bytes) -> bytes:
 @pytest.mark.parametrize("raw", [*GIB_HEADERS.values(), *DEEP.values(), b"\xc1", b"\xa2\xff\xfe", b"\xa3\xed\xa0\x80", b""])
 def test_a_field_that_promises_4_gib_is_endless_or_is_no_text_is_refused(target: str, raw: bytes) -> None:
     for message in examples(target):
-        for place in range(len(msgpack.unpackb(message))):
-            assert not tried(TARGETS[target], with_raw(message, place, raw)).decoded
+        for index in range(len(msgpack.unpackb(message))):
+            assert not tried(TARGETS[target], with_raw(message, index, raw)).decoded
 
 
 @pytest.mark.parametrize("target", RECORDS)
@@ -94,8 +94,8 @@ def test_a_field_of_a_wrong_kind_is_refused_or_means_what_it_says(target: str) -
 @pytest.mark.parametrize("raw", [*GIB_HEADERS.values(), *DEEP.values(), b""])
 def test_those_who_put_records_together_hold_out_too(target: str, raw: bytes) -> None:
     example = EXAMPLES[OF_MANY[target]].encoded
-    for place in range(len(msgpack.unpackb(example))):
-        tried(TARGETS[target], framed([example, with_raw(example, place, raw), example]))
+    for index in range(len(msgpack.unpackb(example))):
+        tried(TARGETS[target], framed([example, with_raw(example, index, raw), example]))
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
@@ -128,7 +128,7 @@ def test_reports_of_the_first_and_last_id_without_a_roster_take_the_stated_memor
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
     gathering.ingest([LogRecord(period, encode_report("a", period, "b")) for period in range(1, 366)])
     periods, symbols = np.ones(len(names), dtype=np.uint16), np.zeros(len(names), dtype=np.uint8)
-    batches = [LogRecord(400 + place, value) for place, value in enumerate(encode_batches(names, periods, symbols))]
+    batches = [LogRecord(400 + index, value) for index, value in enumerate(encode_batches(names, periods, symbols))]
     gathering.ingest(batches)
     gathering.ingest([LogRecord(500, encode_report("z", 1, "b"))])
 
@@ -167,8 +167,8 @@ def test_a_sealed_bomb_is_no_state(target: str, raw: bytes) -> None:
     fingerprint = seeds.left().fingerprint
     assert not tried(TARGETS[target], seal(fingerprint, raw)).decoded
     body = TARGETS[target].seeds()[0][SEALED:]
-    for place in range(len(msgpack.unpackb(body))):
-        assert not tried(TARGETS[target], seal(fingerprint, with_raw(body, place, raw))).decoded
+    for index in range(len(msgpack.unpackb(body))):
+        assert not tried(TARGETS[target], seal(fingerprint, with_raw(body, index, raw))).decoded
 
 
 STUDIES = {

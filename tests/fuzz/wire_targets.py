@@ -48,21 +48,21 @@ def _report_parts(data: bytes) -> None:
     """What is told apart quickly is what decoding finds."""
     values = mutators.frames(data)
     ids, tails = split_reports(ByteStrings.of(values))
-    for place, value in enumerate(values):
-        tail = _span(tails, place)
+    for index, value in enumerate(values):
+        tail = _span(tails, index)
         if tail in TAILS:
-            individual = _span(ids, place)
+            individual = _span(ids, index)
             # Nobody is known by an id that is no UTF-8, so the whole record is decoded, and rejected.
             with suppress(UnicodeDecodeError):
                 assert decode_any(value) == (individual.decode(), *TAILS[tail])
     lookup = ByteHashTable(bytes(32))
     lookup.put(ids, ids.lengths)
     found = lookup.find(ids)
-    assert all(found[place] in (-1, ids.lengths[place]) for place in range(len(values)))
+    assert all(found[index] in (-1, ids.lengths[index]) for index in range(len(values)))
 
 
-def _span(spans: ByteStrings, place: int) -> bytes:
-    return spans.data[spans.starts[place] : spans.ends[place]]
+def _span(spans: ByteStrings, index: int) -> bytes:
+    return spans.data[spans.starts[index] : spans.ends[index]]
 
 
 def _home(data: bytes) -> None:

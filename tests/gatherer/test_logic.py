@@ -37,8 +37,8 @@ class SequenceRunner:
 
     def __init__(self, sequence: ReportSequence) -> None:
         self.sequence = sequence
-        self.place = PartitionContext(sequence.study, sequence.partition, KEY, sequence.roster)
-        self.logic = GathererLogic(self.place)
+        self.context = PartitionContext(sequence.study, sequence.partition, KEY, sequence.roster)
+        self.logic = GathererLogic(self.context)
         self.tallies: list[Tally] = []
         self.rejects: list[Reject] = []
         self._read = 0
@@ -80,7 +80,7 @@ class SequenceRunner:
 
     def _resume(self, *, known: bool) -> None:
         state = unpack_arrays(pack_arrays(self.logic.arrays()))
-        self.logic = GathererLogic.restored(self.place, state)
+        self.logic = GathererLogic.restored(self.context, state)
         amount, self._known = self._known - self.logic.period, int(self.logic.period)
         self._learn(amount if known else 0)
 
@@ -149,7 +149,7 @@ class Partition:
         self.end = 0
 
     def say(self, *reports: tuple[str, int, str]) -> None:
-        records = [LogRecord(self.end + place, encode_report(*report)) for place, report in enumerate(reports)]
+        records = [LogRecord(self.end + index, encode_report(*report)) for index, report in enumerate(reports)]
         self.end += len(records)
         self.logic.ingest(records)
 

@@ -20,7 +20,7 @@ from tests.service.test_gather import deployment_in
 from tests.service.test_monitor import SmallFetches
 from tests.stream_model.fault_points import Slow
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import STUDY
+from tests.synthesizer.study_runs import STUDY
 
 PEOPLE = [f"p{number}" for number in range(40)]
 LAST_WINS = replace(STUDY, population=replace(STUDY.population, duplicates="last"))

@@ -25,7 +25,7 @@ from streamproc.service.release_stages import Awaited, Stage
 from streamproc.study import Schedule
 from streamproc.testing import BEGINNING, Faults, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import HISTORIES, STUDY, begun, run_with_tallies
+from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_with_tallies
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def steward_of(simulated: SimulatedStudy) -> Steward:
 
 def in_a_study(scenario: Callable[[SimulatedStudy, Steward], Coroutine[Any, Any, None]]) -> None:
     async def told() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await scenario(simulated, steward_of(simulated))
 
     in_virtual_time(told())

@@ -20,7 +20,7 @@ from streamproc.storage.clock import Clock
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing import Faults, in_virtual_time
 from tests.stream_model.fault_points import Slow
-from tests.synthesizer.runs import STUDY, begun, run_two_periods, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 
 @dataclass
@@ -51,7 +51,7 @@ def test_a_refusal_is_not_hidden_by_a_group_that_cannot_be_left(tmp_path: Path) 
 
 def test_a_study_that_is_over_ends_well_though_the_group_cannot_be_left(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated, away = await begun(), AwayAtTheEnd()
+        simulated, away = await begin_study(), AwayAtTheEnd()
         deployment = deployment_in(tmp_path, simulated.clock)
         gathering = gather(deployment, simulated.connection("gatherer", away), ProcessMonitor(deployment))
         await asyncio.gather(gathering, run_with_tallies(simulated, simulated.synthesizer().run()))
@@ -73,7 +73,7 @@ class KeptDisks(Deployment):
 
 def test_a_thread_that_outlives_its_gatherer_brings_nothing_back(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment = KeptDisks(STUDY, STUDY.broker, tmp_path, tmp_path / "state", None, clock=simulated.clock)
         gathering = gather(deployment, simulated.connection("gatherer"), ProcessMonitor(deployment))
         await asyncio.gather(gathering, run_with_tallies(simulated, simulated.synthesizer().run()))
@@ -89,7 +89,7 @@ def test_a_thread_that_outlives_its_gatherer_brings_nothing_back(tmp_path: Path)
 
 def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment = deployment_in(tmp_path, simulated.clock)
         gathering = [
             asyncio.create_task(gather(deployment, simulated.connection(name), ProcessMonitor(deployment)))
@@ -109,7 +109,7 @@ def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> N
 
 def test_a_gatherer_of_a_study_that_is_over_makes_no_state_folder(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_with_tallies(simulated, simulated.synthesizer().run())
         deployment = deployment_in(tmp_path, simulated.clock)
         await gather(deployment, simulated.connection("gatherer"), ProcessMonitor(deployment))
@@ -142,7 +142,7 @@ def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_read
     """A topic that cannot be read is just where the lag alert is needed."""
 
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment, people = deployment_in(tmp_path, simulated.clock), [f"p{number}" for number in range(20)]
         synthesizer = asyncio.create_task(simulated.synthesizer().run())
         gathering = asyncio.create_task(gather(deployment, simulated.connection("first"), ProcessMonitor(deployment)))
@@ -178,7 +178,7 @@ def test_once_the_study_is_over_nothing_is_shown_of_partitions(tmp_path: Path, p
     """Nobody reads what comes after the last cut: what is shown of it would alert somebody for ever."""
 
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment = deployment_in(tmp_path, simulated.clock)
         health, people = ProcessMonitor(deployment), [f"p{number}" for number in range(20)]
         gathering = gather(deployment, simulated.connection("gatherer"), health, pinned)

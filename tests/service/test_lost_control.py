@@ -19,7 +19,7 @@ from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_restore import restoring
 from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
-from tests.synthesizer.runs import STUDY, begun, run_two_periods, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 ROSTER = ("ann", "bob")
 
@@ -80,7 +80,7 @@ def test_it_is_refused_before_anything_is_made(
 
 def test_a_study_that_is_over_and_purged_has_none_and_its_roles_end_well(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_with_tallies(simulated, simulated.synthesizer().run())
         await purge_study(restoring(simulated, tmp_path / "state"))
         deployment, before = deployment_of(simulated, tmp_path), simulated.snapshot()

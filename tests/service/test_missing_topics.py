@@ -18,7 +18,7 @@ from streamproc.service.workers import gather, synthesize
 from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_gather import deployment_in
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import STUDY, run_two_periods, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, run_two_periods, run_with_tallies
 
 Command = Callable[[Deployment, Log], Awaitable[None]]
 

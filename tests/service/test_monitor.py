@@ -33,7 +33,7 @@ from streamproc.testing import BEGINNING, Faults, SimulatedLog, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
 from tests.service.test_gather import deployment_in
 from tests.studies import build_study
-from tests.synthesizer.runs import HISTORIES, STUDY, begun, run_two_periods, run_with_tallies
+from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_two_periods, run_with_tallies
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
 
@@ -93,7 +93,7 @@ def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path:
 
 def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.control)
         health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, simulated.connection("gatherer", fault), health))
@@ -152,7 +152,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path: Path, said: list[str]) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.ledger)
         gathering = asyncio.create_task(
             gather(deployment, simulated.connection("gatherer", fault), ProcessMonitor(deployment))
@@ -171,7 +171,7 @@ def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path
 
 def test_an_outage_that_a_part_does_not_outlive_is_not_said_to_be_over(tmp_path: Path, said: list[str]) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.ledger, away=True)
         gathering = asyncio.create_task(
             gather(deployment, simulated.connection("gatherer", fault), ProcessMonitor(deployment))
@@ -188,7 +188,7 @@ def test_it_is_said_which_partitions_are_assigned_and_given_up(
     tmp_path: Path, said: list[str], pinned: Sequence[int]
 ) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment = deployment_in(tmp_path, simulated.clock)
         gathering = asyncio.create_task(
             gather(deployment, simulated.connection("gatherer"), ProcessMonitor(deployment), pinned)
@@ -234,7 +234,7 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 def test_a_gatherer_that_cannot_send_its_tallies_is_not_ready(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated, fault = await begun(), Unwritable()
+        simulated, fault = await begin_study(), Unwritable()
         await Reporter(simulated.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
         await simulated.close_period(1)
         deployment = deployment_in(tmp_path, simulated.clock)
@@ -251,7 +251,7 @@ def test_a_gatherer_that_cannot_send_its_tallies_is_not_ready(tmp_path: Path) ->
 @pytest.mark.parametrize("lost", ["reports", "control", "ledger"])
 def test_a_gatherer_that_cannot_read_is_not_ready_until_it_can_though_nobody_reports(tmp_path: Path, lost: str) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment, fault = deployment_in(tmp_path, simulated.clock), Away(getattr(simulated.topics, lost))
         health = ProcessMonitor(deployment)
         synthesizer = asyncio.create_task(simulated.synthesizer().run())
@@ -269,7 +269,7 @@ def test_a_trouble_of_a_gatherer_ends_with_it(tmp_path: Path) -> None:
     """Somebody else has tallied the last period."""
 
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.reports, away=True)
         health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, simulated.connection("gatherer", fault), health))
@@ -283,7 +283,7 @@ def test_a_trouble_of_a_gatherer_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_synthesizer_that_cannot_begin_the_study_is_not_ready(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated, fault = await begun(), Unwritable()
+        simulated, fault = await begin_study(), Unwritable()
         deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
         log = simulated.connection("synthesizer", fault)
@@ -296,7 +296,7 @@ def test_a_synthesizer_that_cannot_begin_the_study_is_not_ready(tmp_path: Path) 
 
 def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated, fault = await begun(), Unwritable(broken=False)
+        simulated, fault = await begin_study(), Unwritable(broken=False)
         await Reporter(simulated.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
         schedule = Schedule(BEGINNING, every=timedelta(hours=1))
         deployment = replace(deployment_in(tmp_path, simulated.clock), study=replace(STUDY, schedule=schedule))
@@ -330,7 +330,7 @@ def test_a_synthesizer_that_waits_for_a_release_time_is_ready_and_stops_at_once(
     """Also after a start with a broker that was away: what it waits for then is the time."""
 
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         schedule = Schedule(BEGINNING, every=timedelta(hours=1), release_after=timedelta(hours=1))
         deployment = replace(deployment_in(tmp_path, simulated.clock), study=replace(STUDY, schedule=schedule))
         feeder = asyncio.create_task(simulated.feed(HISTORIES))

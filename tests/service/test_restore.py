@@ -21,7 +21,7 @@ from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing import Faults, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import STUDY, begun, run_two_periods, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 
 class FullFor(LocalFileSystem):
@@ -116,7 +116,7 @@ def test_nobody_purges_a_study_while_its_tallies_are_read_back_into_a_state(tmp_
     refused: list[str] = []
 
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_with_tallies(simulated, simulated.synthesizer().run())
         deployment = restoring(simulated, tmp_path / "state")
 
@@ -136,7 +136,7 @@ def test_nobody_purges_a_study_while_its_tallies_are_read_back_into_a_state(tmp_
 
 def test_what_was_purged_before_the_folder_was_locked_is_not_restored(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_with_tallies(simulated, simulated.synthesizer().run())
         deployment = restoring(simulated, tmp_path / "state")
 

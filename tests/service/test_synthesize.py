@@ -15,12 +15,12 @@ from streamproc.service.workers import synthesize
 from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_gather import deployment_in
 from tests.stream_model.fault_points import Slow
-from tests.synthesizer.runs import STUDY, begun, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, begin_study, run_with_tallies
 
 
 def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
         log = simulated.connection("synthesizer", Slow("read", simulated.topics.ledger, 5.0))
@@ -38,7 +38,7 @@ def test_a_start_that_is_refused_enters_nothing_into_the_registry(tmp_path: Path
         entered.append(log)
 
     async def scenario() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         deployment = deployment_in(tmp_path, simulated.clock)
         deployment.state_folder().write("synthesizer.state", b"not a state file")
         health = ProcessMonitor(deployment)
@@ -66,7 +66,7 @@ class LastAnswerLost(Faults):
 
 def test_a_trouble_that_the_follower_of_the_ledger_does_not_live_to_see_passes_too(tmp_path: Path) -> None:
     async def scenario() -> None:
-        simulated, fault = await begun(), LastAnswerLost()
+        simulated, fault = await begin_study(), LastAnswerLost()
         deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
         await run_with_tallies(

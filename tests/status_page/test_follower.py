@@ -22,7 +22,7 @@ from streamproc.status_page.follower import CATCH_UP_TIMEOUT_S, LEDGER_SHRANK, M
 from streamproc.testing import in_virtual_time
 from streamproc.testing.simulated_broker import StoredRecord
 from tests.service.test_gather import deployment_in
-from tests.synthesizer.runs import STUDY, run_two_periods
+from tests.synthesizer.study_runs import STUDY, run_two_periods
 
 
 class SlowReader:

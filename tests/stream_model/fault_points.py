@@ -102,7 +102,7 @@ class CrashingConnection(SimulatedLog):
                 raise Crash(str(point))
 
         self.fault_points = FaultPoints(strike)
-        super().__init__(broker, self.fault_points, name="doomed")
+        super().__init__(broker, self.fault_points, name="crashing")
 
 
 def failing(error: Exception, chosen: Callable[[int, FaultPoint], bool]) -> FaultPoints:

@@ -17,13 +17,13 @@ from streamproc.testing import Faults, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
 from tests.stream_model.fault_points import FaultPoint, FaultPoints, failing
 from tests.stream_model.simulated_study import RecordingObserver, SimulatedStudy
-from tests.synthesizer.runs import HISTORIES, begun, run_with_tallies
+from tests.synthesizer.study_runs import HISTORIES, begin_study, run_with_tallies
 
 TRANSACTOR = ("fence", "begin", "send", "commit")
 
 
 async def troubled(faults: Faults | None) -> SimulatedStudy:
-    simulated = await begun()
+    simulated = await begin_study()
     await run_with_tallies(simulated, simulated.synthesizer(log=simulated.connection("synthesizer", faults)).run())
     return simulated
 
@@ -39,8 +39,8 @@ def without_trouble() -> tuple[list[FaultPoint], object]:
 
 
 def check_same_bytes(error: Exception, applies: Callable[[FaultPoint], bool]) -> None:
-    async def once(place: int) -> SimulatedStudy:
-        return await troubled(failing(error, lambda number, point: number == place))
+    async def once(index: int) -> SimulatedStudy:
+        return await troubled(failing(error, lambda number, point: number == index))
 
     fault_points, wanted = without_trouble()
     chosen = [(number, point) for number, point in enumerate(fault_points) if applies(point)]
@@ -68,7 +68,7 @@ def test_being_fenced_once_changes_no_byte() -> None:
 @pytest.mark.parametrize("call", TRANSACTOR)
 def test_fenced_three_times_in_one_period_it_gives_way(call: str) -> None:
     async def fight() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         faults = failing(Fenced("again"), lambda number, point: point.when == "before" and point.call == call)
         with pytest.raises(Refused, match="fenced 3 times in period 1") as refused:
             await simulated.synthesizer(log=simulated.connection("synthesizer", faults)).run()
@@ -90,7 +90,7 @@ def test_fenced_once_in_every_period_it_goes_on() -> None:
             hit.add(released)
             return True
 
-        simulated = await begun()
+        simulated = await begin_study()
         log = simulated.connection("synthesizer", failing(Fenced("timed out"), first_commit_of_a_period))
         await run_with_tallies(simulated, simulated.synthesizer(log=log).run())
         simulated.check_released()
@@ -102,7 +102,7 @@ def test_fenced_once_in_every_period_it_goes_on() -> None:
 
 def test_a_broker_that_stays_away_is_asked_ever_more_rarely_and_after_it_was_there_often_again() -> None:
     async def outages() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         started = simulated.clock.now()
 
         def away(number: int, point: FaultPoint) -> bool:
@@ -126,7 +126,7 @@ def test_a_broker_that_stays_away_is_asked_ever_more_rarely_and_after_it_was_the
 
 def test_what_the_broker_denies_is_not_tried_again() -> None:
     async def denied() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         faults = failing(NotAllowed("topic study.ledger: no"), lambda number, point: point.call == "fence")
         with pytest.raises(NotAllowed) as refused:
             await simulated.synthesizer(log=simulated.connection("synthesizer", faults)).run()
@@ -148,7 +148,7 @@ def test_the_watermark_never_goes_back_though_the_topic_is_read_again(monkeypatc
             out = str(point) == "after commit" and simulated.ledger().period == 2
             return out and not simulated.observer.troubles
 
-        simulated = await begun()
+        simulated = await begin_study()
         log = simulated.connection("synthesizer", failing(OutcomeUnknown("no answer"), second_period_is_out))
         await run_with_tallies(simulated, simulated.synthesizer(log=log).run())
         assert len(simulated.observer.troubles) == 1
@@ -160,7 +160,7 @@ def test_the_watermark_never_goes_back_though_the_topic_is_read_again(monkeypatc
 
 def test_nothing_is_shown_of_a_period_before_it_is_published() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         told: list[tuple[str, int, int]] = []
 
         class Witness(RecordingObserver):

@@ -10,7 +10,7 @@ from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing import in_virtual_time
 from tests.stream_model.fault_points import FaultPoint
 from tests.stream_model.simulated_study import FreshEntropy
-from tests.synthesizer.runs import begun, run_until_crash, run_with_tallies
+from tests.synthesizer.study_runs import begin_study, run_until_crash, run_with_tallies
 
 NAMED = {
     "before persist": "before folder.write synthesizer.state",
@@ -27,7 +27,7 @@ NAMED = {
 @cache
 def moments_of_a_study() -> list[FaultPoint]:
     async def uneventful() -> list[FaultPoint]:
-        simulated = await begun()
+        simulated = await begin_study()
         passed: list[FaultPoint] = []
 
         async def live() -> None:
@@ -46,7 +46,7 @@ def test_the_moments_of_a_study_include_those_that_matter_most() -> None:
 
 def test_after_a_crash_at_any_moment_every_column_is_there_once_and_drawn_once() -> None:
     async def die_and_live_again(fatal: int) -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def two_lives() -> None:
             await run_until_crash(simulated, lambda number, point: number == fatal)
@@ -66,11 +66,11 @@ def test_after_a_crash_at_any_moment_every_column_is_there_once_and_drawn_once()
 @pytest.mark.parametrize("point", NAMED.values(), ids=NAMED)
 def test_it_may_die_at_the_same_moment_again_and_again(point: str, lives: int) -> None:
     async def stubborn() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def live_and_die() -> None:
             for life in range(lives):
-                await run_until_crash(simulated, lambda number, reached: str(reached) == point, life=life)
+                await run_until_crash(simulated, lambda number, reached: str(reached) == point, run_number=life)
             await simulated.synthesizer(entropy=FreshEntropy(1000 * lives)).run()
 
         await run_with_tallies(simulated, live_and_die())
@@ -82,7 +82,7 @@ def test_it_may_die_at_the_same_moment_again_and_again(point: str, lives: int) -
 @pytest.mark.parametrize("point", ["after folder.write synthesizer.state", "after send study.synthetic.w", "after commit"])
 def test_what_was_drawn_before_the_crash_is_what_is_released_after_it(point: str) -> None:
     async def die_late() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def two_lives() -> None:
             await run_until_crash(
@@ -91,7 +91,7 @@ def test_what_was_drawn_before_the_crash_is_what_is_released_after_it(point: str
             drawn = read_checkpoint(simulated.state_folder, simulated.fingerprint)
             assert drawn is not None
             await run_until_crash(
-                simulated, lambda number, reached: str(reached) == "after folder.write synthesizer.settled", life=1
+                simulated, lambda number, reached: str(reached) == "after folder.write synthesizer.settled", run_number=1
             )
             assert simulated.ledger().head == drawn.pending.digest
 

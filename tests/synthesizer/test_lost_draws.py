@@ -18,7 +18,7 @@ from streamproc.synthesizer.tally_reader import TallyReader
 from streamproc.testing import in_virtual_time
 from tests.stream_model.fault_points import FaultPoint
 from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy
-from tests.synthesizer.runs import HISTORIES, STUDY, begun, run_until_crash, run_with_tallies
+from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_until_crash, run_with_tallies
 
 CONTRACTS = stated_contracts(STUDY, len(HISTORIES), insecure=True)
 
@@ -84,7 +84,7 @@ def check_paid_twice(simulated: SimulatedStudy, period: int, intent: bytes) -> N
 @pytest.mark.parametrize("period", [1, 2, 3])
 def test_a_lost_draw_is_drawn_again_named_and_paid_for(period: int) -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def lose_and_restore() -> None:
             intent = await lost(simulated, period)
@@ -101,13 +101,13 @@ def test_a_lost_draw_is_drawn_again_named_and_paid_for(period: int) -> None:
 
 def test_a_crash_before_or_after_anything_it_does_then_changes_nothing_about_it() -> None:
     async def run(fatal: int) -> list[FaultPoint]:
-        simulated = await begun()
+        simulated = await begin_study()
         passed: list[FaultPoint] = []
 
         async def lose_restore_and_die() -> None:
             intent = await lost(simulated, 2)
             await restore(simulated)
-            passed.extend(await run_until_crash(simulated, lambda number, point: number == fatal, life=1))
+            passed.extend(await run_until_crash(simulated, lambda number, point: number == fatal, run_number=1))
             await simulated.synthesizer(entropy=FreshEntropy(5000)).run()
             check_paid_twice(simulated, 2, intent)
 
@@ -125,12 +125,12 @@ def test_a_crash_before_or_after_anything_it_does_then_changes_nothing_about_it(
 
 def test_a_draw_that_is_lost_twice_is_paid_for_three_times() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def lose_twice() -> None:
             first = await lost(simulated, 2)
             await restore(simulated)
-            await run_until_crash(simulated, lambda number, point: len(simulated.ledger().intents) == 2, life=1)
+            await run_until_crash(simulated, lambda number, point: len(simulated.ledger().intents) == 2, run_number=1)
             simulated.state_folder.clear()
             await restore(simulated)
             stored = read_checkpoint(simulated.state_folder, simulated.fingerprint)

@@ -7,7 +7,7 @@ import pytest
 from streamproc.errors import Refused
 from streamproc.testing import in_virtual_time
 from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy
-from tests.synthesizer.runs import begun, run_two_periods, run_until_crash, run_with_tallies
+from tests.synthesizer.study_runs import begin_study, run_two_periods, run_until_crash, run_with_tallies
 
 
 async def leave_transaction_open(simulated: SimulatedStudy, *, timeout: float) -> None:
@@ -44,7 +44,7 @@ def test_a_commit_that_cannot_be_read_yet_is_awaited_and_not_taken_for_a_lost_re
     """A commit is acknowledged before its markers are written, and a quick restart looks in between."""
 
     async def look_too_early() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def two_lives() -> None:
             simulated.broker.marker_lag = lambda: 20.0

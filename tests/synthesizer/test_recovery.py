@@ -23,7 +23,7 @@ from streamproc.synthesizer.recovery import read_published_state
 from streamproc.testing import in_virtual_time
 from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import STUDY, PartialRun, begun, run_two_periods, run_until_crash, run_with_tallies
+from tests.synthesizer.study_runs import STUDY, PartialRun, begin_study, run_two_periods, run_until_crash, run_with_tallies
 
 Situation = Callable[[PartialRun], Awaitable[None]]
 
@@ -214,7 +214,7 @@ def test_a_finished_study_ends_at_once_and_needs_no_tallies() -> None:
 
 def test_a_study_that_only_began_goes_on_without_a_disk() -> None:
     async def start() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_until_crash(simulated, lambda number, point: str(point) == "after commit")
         assert simulated.ledger().period == 0
         simulated.state_folder.clear()
@@ -227,7 +227,7 @@ def test_a_study_that_only_began_goes_on_without_a_disk() -> None:
 @pytest.mark.parametrize("topic", ["tallies", "rejects", "synthetic"])
 def test_a_new_study_does_not_begin_on_topics_that_were_used(topic: str) -> None:
     async def start() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         name = simulated.topics.synthetic("w") if topic == "synthetic" else getattr(simulated.topics, topic)
         await simulated.log.append(name, 0, b"of an earlier run")
         before = simulated.snapshot()
@@ -240,7 +240,7 @@ def test_a_new_study_does_not_begin_on_topics_that_were_used(topic: str) -> None
 
 def test_reports_and_cuts_may_be_there_before_the_study_begins() -> None:
     async def start() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await simulated.log.append(simulated.topics.reports, 0, b"early")
         await simulated.close_period(1)
         await run_with_tallies(simulated, simulated.synthesizer().run())
@@ -251,7 +251,7 @@ def test_reports_and_cuts_may_be_there_before_the_study_begins() -> None:
 
 def test_who_dies_while_the_study_begins_does_not_make_its_name_unusable() -> None:
     async def start() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_until_crash(simulated, lambda number, point: str(point) == "after send study.ledger")
         assert simulated.uncommitted(simulated.topics.ledger) and not simulated.state_folder.files
         await run_with_tallies(simulated, simulated.synthesizer().run())
@@ -284,7 +284,7 @@ def test_a_study_with_other_values_is_refused() -> None:
 @pytest.mark.parametrize("first", [SeededEntropy(1), SystemEntropy()], ids=["seeded", "secure"])
 def test_a_study_never_changes_between_seeded_and_secure(first: SeededEntropy | SystemEntropy) -> None:
     async def start() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         other = SystemEntropy() if first.insecure else SeededEntropy(1)
         beginning = asyncio.create_task(simulated.synthesizer(entropy=first).run())
         await simulated.clock.sleep(1)
@@ -301,7 +301,7 @@ def test_a_copied_disk_started_elsewhere_draws_nothing_twice() -> None:
     async def start() -> None:
         partial_run = await run_two_periods()
         simulated, copy = partial_run.simulated, partial_run.state_folder.copy()
-        await run_until_crash(simulated, lambda number, point: str(point) == "after send study.synthetic.w", life=7)
+        await run_until_crash(simulated, lambda number, point: str(point) == "after send study.synthetic.w", run_number=7)
         assert simulated.uncommitted(simulated.topics.synthetic("w"))[-1] not in simulated.committed(
             simulated.topics.synthetic("w")
         )

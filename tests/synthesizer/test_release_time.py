@@ -18,7 +18,7 @@ from streamproc.testing import BEGINNING, in_virtual_time
 from streamproc.testing.simulated_broker import StoredRecord
 from tests.stream_model.fault_points import Crash, CrashingConnection, failing
 from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy
-from tests.synthesizer.runs import HISTORIES, STUDY, run_with_tallies
+from tests.synthesizer.study_runs import HISTORIES, STUDY, run_with_tallies
 
 HOUR = timedelta(hours=1)
 HOURLY = Schedule(start=BEGINNING, every=HOUR, grace=timedelta(minutes=5), release_after=timedelta(minutes=30))
@@ -27,7 +27,7 @@ HOURLY = Schedule(start=BEGINNING, every=HOUR, grace=timedelta(minutes=5), relea
 WINDOW = next(release for release in STUDY.releases if isinstance(release, WindowRelease))
 
 
-async def begun(schedule: Schedule | None = HOURLY) -> SimulatedStudy:
+async def begin_study(schedule: Schedule | None = HOURLY) -> SimulatedStudy:
     return await SimulatedStudy(replace(STUDY, schedule=schedule)).begin()
 
 
@@ -70,7 +70,7 @@ def check_in_time(simulated: SimulatedStudy, *, within: timedelta = timedelta(se
 
 def test_nothing_of_a_period_leaves_before_its_release_time_though_all_is_there_earlier() -> None:
     async def run() -> SimulatedStudy:
-        simulated = await begun()
+        simulated = await begin_study()
         await run_with_tallies(simulated, simulated.synthesizer().run())
         return simulated
 
@@ -86,7 +86,7 @@ def test_nothing_of_a_period_leaves_before_its_release_time_though_all_is_there_
 
 def test_a_release_time_after_the_next_cuts_delays_no_other() -> None:
     async def run() -> SimulatedStudy:
-        simulated = await begun(replace(HOURLY, release_after=timedelta(hours=7)))
+        simulated = await begin_study(replace(HOURLY, release_after=timedelta(hours=7)))
         await run_with_tallies(simulated, simulated.synthesizer().run())
         return simulated
 
@@ -95,7 +95,7 @@ def test_a_release_time_after_the_next_cuts_delays_no_other() -> None:
 
 def test_a_period_that_is_late_is_published_at_once_and_stamped_as_if_it_were_not() -> None:
     async def run() -> SimulatedStudy:
-        simulated = await begun(replace(HOURLY, start=BEGINNING - timedelta(hours=9)))
+        simulated = await begin_study(replace(HOURLY, start=BEGINNING - timedelta(hours=9)))
         await run_with_tallies(simulated, simulated.synthesizer().run())
         return simulated
 
@@ -110,7 +110,7 @@ def test_without_a_release_time_public_records_say_nothing_about_time(schedule: 
     """A steward may close a period long before its scheduled cut, and brokers refuse timestamps of the future."""
 
     async def run() -> SimulatedStudy:
-        simulated = await begun(schedule)
+        simulated = await begin_study(schedule)
         await simulated.clock.sleep(1234.5)
         await run_with_tallies(simulated, simulated.synthesizer().run())
         return simulated
@@ -121,7 +121,7 @@ def test_without_a_release_time_public_records_say_nothing_about_time(schedule: 
 
 def test_who_is_stopped_while_waiting_publishes_the_same_bytes_in_time() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         feeder = asyncio.create_task(simulated.feed(HISTORIES))
         first = asyncio.create_task(simulated.synthesizer(entropy=FreshEntropy(1)).run())
         await simulated.clock.sleep(95 * 60 - 5)
@@ -149,7 +149,7 @@ def test_who_is_stopped_while_waiting_publishes_the_same_bytes_in_time() -> None
 @pytest.mark.parametrize("point", ["before send", "after commit", "after folder.write synthesizer.settled"])
 def test_who_dies_around_the_release_time_publishes_once_and_never_before(point: str) -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def lives() -> None:
             for life in range(6):
@@ -168,7 +168,7 @@ def test_who_dies_around_the_release_time_publishes_once_and_never_before(point:
 
 def test_clock_set_forward_is_noticed_in_half_a_minute_and_set_back_is_waited_for() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         running = asyncio.create_task(run_with_tallies(simulated, simulated.synthesizer().run()))
         await simulated.clock.sleep(600)
         simulated.clock.jump(timedelta(minutes=-10))
@@ -187,7 +187,7 @@ def test_a_transactor_that_the_broker_has_forgotten_meanwhile_changes_no_byte(er
     """Kafka forgets a transactional id that was idle for `transactional.id.expiration.ms`."""
 
     async def run(faults: bool) -> SimulatedStudy:
-        simulated = await begun()
+        simulated = await begin_study()
         failed: set[int] = set()
 
         def forgotten(number: int, point: object) -> bool:

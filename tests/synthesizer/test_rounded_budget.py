@@ -13,7 +13,7 @@ from streamproc.service.restore import _rebuild
 from streamproc.study import Privacy
 from streamproc.testing import in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import HISTORIES, STUDY, run_until_crash, run_with_tallies
+from tests.synthesizer.study_runs import HISTORIES, STUDY, run_until_crash, run_with_tallies
 
 NEAREST = replace(STUDY, privacy=Privacy(rho=0.1))
 ROUNDED = replace(STUDY, privacy=Privacy(rho=0.1, limit=Rho(0.09999999999999999)))

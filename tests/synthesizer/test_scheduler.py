@@ -13,7 +13,7 @@ from streamproc.study import Schedule
 from streamproc.synthesizer.scheduler import Scheduler
 from streamproc.testing import BEGINNING, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
-from tests.synthesizer.runs import STUDY
+from tests.synthesizer.study_runs import STUDY
 
 HOURLY = Schedule(start=BEGINNING, every=timedelta(hours=1), grace=timedelta(minutes=5))
 

@@ -27,7 +27,7 @@ from streamproc.testing import in_virtual_time
 from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.simulated_study import FreshEntropy
 from tests.studies import build_study
-from tests.synthesizer.runs import begun, run_with_tallies
+from tests.synthesizer.study_runs import begin_study, run_with_tallies
 
 RELEASES: list[Release] = [
     WindowRelease("a-window", 1, measure="histogram"),
@@ -149,7 +149,7 @@ def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("streamproc.synthesizer.worker.max_step_memory", lambda _: 2**62, raising=False)
 
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         with pytest.raises(NotEnoughMemory, match="the next period is not drawn: 4,398,046,511,104 MiB of memory"):
             await run_with_tallies(simulated, simulated.synthesizer(entropy=NeverAsked(0)).run())
         assert simulated.ledger().period == 0
@@ -159,7 +159,7 @@ def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_on_a_full_disk_nothing_is_drawn() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         with pytest.raises(Refused, match="No space left"):
             await run_with_tallies(simulated, simulated.synthesizer(state_folder=FullDisk(), entropy=NeverAsked(0)).run())
         assert simulated.ledger().period == 0

@@ -17,7 +17,7 @@ from streamproc.synthesizer.tally_reader import TallyReader
 from streamproc.testing import in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
-from tests.synthesizer.runs import HISTORIES, begun
+from tests.synthesizer.study_runs import HISTORIES, begin_study
 
 STUDY = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), partitions=2)
 """Three periods; windows from the second on."""
@@ -151,7 +151,7 @@ def test_tallies_whose_first_are_gone_are_refused() -> None:
 
 def test_conflicting_tallies_stop_a_running_synthesizer_which_releases_nothing_more() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         running = asyncio.create_task(simulated.synthesizer().run())
         await simulated.clock.sleep(1)
         await simulated.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
@@ -167,7 +167,7 @@ def test_tallies_of_another_number_of_people_than_the_study_has_are_refused() ->
     """As after a tallies topic that was created anew: nobody remembers what it said before."""
 
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         running = asyncio.create_task(simulated.synthesizer().run())
         await simulated.clock.sleep(1)
         for partition in (0, 1):
@@ -188,7 +188,7 @@ def test_tallies_of_another_number_of_people_than_the_study_has_are_refused() ->
 
 def test_a_recreated_tallies_topic_is_refused() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         running = asyncio.create_task(simulated.synthesizer().run())
         await simulated.clock.sleep(1)
         simulated.broker.delete(simulated.topics.tallies)
@@ -201,7 +201,7 @@ def test_a_recreated_tallies_topic_is_refused() -> None:
 
 def test_a_study_in_which_nobody_reported_cannot_go_on() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         running = asyncio.create_task(simulated.synthesizer().run())
         await simulated.clock.sleep(1)
         for partition in (0, 1):
@@ -215,7 +215,7 @@ def test_a_study_in_which_nobody_reported_cannot_go_on() -> None:
 
 def test_what_was_released_is_not_kept_by_a_synthesizer() -> None:
     async def run() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
         kept: list[list[int]] = []
         forget = TallyReader.forget
 

@@ -11,7 +11,7 @@ from streamproc.testing import in_virtual_time
 from tests.stream_model.fault_points import SlowNetwork
 from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy
-from tests.synthesizer.runs import begun, run_until_crash, run_with_tallies
+from tests.synthesizer.study_runs import begin_study, run_until_crash, run_with_tallies
 
 
 async def ends_well(
@@ -30,7 +30,7 @@ async def ends_well(
 @pytest.mark.parametrize("shared_past", [False, True], ids=["two new disks", "a disk and its copy"])
 def test_only_one_draw_of_a_period_ever_leaves(seed: int, shared_past: bool) -> None:
     async def together() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def compete() -> None:
             if shared_past:
@@ -54,7 +54,7 @@ def test_only_one_draw_of_a_period_ever_leaves(seed: int, shared_past: bool) -> 
 
 def test_a_zombie_that_wakes_up_after_its_successor_published_is_refused() -> None:
     async def wake_up() -> None:
-        simulated = await begun()
+        simulated = await begin_study()
 
         async def succeed() -> None:
             asleep = asyncio.Event()

@@ -121,14 +121,14 @@ def test_a_disk_that_ignores_syncs_loses_what_it_acknowledged() -> None:
 
 def test_a_killed_process_leaves_what_it_wrote_and_its_locks_free() -> None:
     machine = machine_with(OLD)
-    run_until_crash = machine.process("doomed", At("inside", "write", SimulatedFileSystem.kill, ".a."))
-    disk = LocalStateFolder(STATE, run_until_crash)
+    crashing = machine.process("crashing", At("inside", "write", SimulatedFileSystem.kill, ".a."))
+    disk = LocalStateFolder(STATE, crashing)
     assert disk.lock("a.lock")
 
     with pytest.raises(Killed):
         disk.write("a", NEW)
     with pytest.raises(Killed):
-        run_until_crash.remove(STATE / "a")
+        crashing.remove(STATE / "a")
 
     files = machine.files(STATE)
     assert files["a"] == OLD

@@ -18,7 +18,7 @@ STUDY = build_study(rho=50.0)
 HISTORIES = random_histories(STUDY, people=20)
 
 
-async def begun() -> SimulatedStudy:
+async def begin_study() -> SimulatedStudy:
     return await SimulatedStudy(STUDY).begin()
 
 
@@ -33,13 +33,13 @@ async def run_with_tallies(simulated: SimulatedStudy, work: Coroutine[Any, Any, 
 
 
 async def run_until_crash(
-    simulated: SimulatedStudy, fatal: Callable[[int, FaultPoint], bool], *, life: int = 0
+    simulated: SimulatedStudy, fatal: Callable[[int, FaultPoint], bool], *, run_number: int = 0
 ) -> list[FaultPoint]:
     """Synthesize until a fatal moment, or to the end; no two lives draw alike. Answers with the moments passed."""
     log = CrashingConnection(simulated.broker, fatal)
     state_folder = FaultPointStateFolder(simulated.state_folder, log.fault_points)
     with suppress(Crash):
-        await simulated.synthesizer(log=log, state_folder=state_folder, entropy=FreshEntropy(1000 * life)).run()
+        await simulated.synthesizer(log=log, state_folder=state_folder, entropy=FreshEntropy(1000 * run_number)).run()
     return log.fault_points.passed
 
 
@@ -56,10 +56,10 @@ class PartialRun:
 
 
 async def run_two_periods() -> PartialRun:
-    simulated = await begun()
+    simulated = await begin_study()
     state_folders: dict[str, MemoryStateFolder] = {}
 
-    async def live() -> None:
+    async def run_periods() -> None:
         for period in (1, 2):
             for point in ("after folder.write synthesizer.state", "after folder.write synthesizer.settled"):
                 await run_until_crash(simulated, lambda number, reached, last=point: str(reached) == last)  # type: ignore[misc]
@@ -67,6 +67,6 @@ async def run_two_periods() -> PartialRun:
                 assert kept is not None and kept.synthesis.period == period
                 state_folders[f"{point.split('.')[-1]} {period}"] = simulated.state_folder.copy()
 
-    await run_with_tallies(simulated, live())
+    await run_with_tallies(simulated, run_periods())
     assert simulated.ledger().period == 2
     return PartialRun(simulated, state_folders)

@@ -81,7 +81,7 @@ class KafkaCluster:
             self.kill()
             raise
 
-    def mend(self) -> None:
+    def restart_stopped_nodes(self) -> None:
         """Start what is not running; returns when the cluster is whole."""
         for node in self.nodes:
             node.thaw()

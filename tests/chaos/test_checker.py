@@ -133,15 +133,15 @@ def _with(topic: Sequence[Record], *more: Record) -> list[Record]:
     return [*topic, *(Record(last + 1 + number, record.value) for number, record in enumerate(more))]
 
 
-def _replaced(topic: Sequence[Record], place: int, record: Record) -> list[Record]:
-    return [*topic[:place], record, *topic[place + 1 :]]
+def _replaced(topic: Sequence[Record], index: int, record: Record) -> list[Record]:
+    return [*topic[:index], record, *topic[index + 1 :]]
 
 
-def in_ledger(kind: str, place: int, change: Callable[[Record], Record | None]) -> Change:
+def in_ledger(kind: str, index: int, change: Callable[[Record], Record | None]) -> Change:
     """Change, or leave out, one of the ledger's records of a kind."""
 
     def apply(history: History) -> History:
-        at = [number for number, record in enumerate(history.ledger) if record.fields["type"] == kind][place]
+        at = [number for number, record in enumerate(history.ledger) if record.fields["type"] == kind][index]
         new = change(history.ledger[at])
         ledger = [*history.ledger[:at], *([] if new is None else [new]), *history.ledger[at + 1 :]]
         return replace(history, ledger=ledger)

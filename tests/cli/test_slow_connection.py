@@ -36,7 +36,7 @@ def test_it_is_said_once_after_two_seconds_and_not_to_who_is_connected_by_then(
 ) -> None:
     monkeypatch.setattr(AdminConnection, "start", answers_after(seconds))
 
-    async def story() -> list[float]:
+    async def scenario() -> list[float]:
         loop, said = asyncio.get_running_loop(), list[float]()
         begun = loop.time()
         log = KafkaLog(KafkaSettings(("127.0.0.1:1",)), on_slow=lambda: said.append(loop.time() - begun))
@@ -49,7 +49,7 @@ def test_it_is_said_once_after_two_seconds_and_not_to_who_is_connected_by_then(
             await asyncio.sleep(60.0)
         return said
 
-    assert in_virtual_time(story()) == pytest.approx(told)
+    assert in_virtual_time(scenario()) == pytest.approx(told)
 
 
 @pytest.fixture

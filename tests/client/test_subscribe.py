@@ -11,8 +11,8 @@ import pytest
 from streamproc.client.subscribe import subscribe
 from streamproc.errors import LogUnavailable
 from streamproc.testing import Faults, in_virtual_time
-from tests.stream_model.simulated_study import StudyWorld
-from tests.synthesizer.runs import STUDY, begun, fed, two_periods
+from tests.stream_model.simulated_study import SimulatedStudy
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
 
@@ -34,14 +34,14 @@ class Away(Faults):
 
 
 async def followed(away: Away, patience: float) -> list[tuple[str, int]]:
-    world = await begun()
+    simulated = await begin_study()
     columns = []
 
     async def follow() -> None:
-        async for column in subscribe(world.connection("analyst", away), STUDY, patience=patience):
+        async for column in subscribe(simulated.connection("analyst", away), STUDY, patience=patience):
             columns.append((column.release, int(column.period)))
 
-    await asyncio.gather(fed(world, world.synthesizer().run()), follow())
+    await asyncio.gather(run_with_tallies(simulated, simulated.synthesizer().run()), follow())
     return columns
 
 
@@ -58,12 +58,12 @@ def test_a_broker_that_stays_away_is_an_error_after_the_time_allowed() -> None:
         in_virtual_time(followed(Away(4, seconds=100), patience=10))
 
 
-async def waited_for(world: StudyWorld, release: str | None = None) -> list[Mapping[str, int]]:
+async def waited_for(simulated: SimulatedStudy, release: str | None = None) -> list[Mapping[str, int]]:
     """What was said within a minute."""
     said: list[Mapping[str, int]] = []
 
     async def follow() -> None:
-        async for _ in subscribe(world.log, STUDY, release, waits=said.append):
+        async for _ in subscribe(simulated.log, STUDY, release, waits=said.append):
             assert not said
 
     with suppress(TimeoutError):
@@ -74,18 +74,18 @@ async def waited_for(world: StudyWorld, release: str | None = None) -> list[Mapp
 def test_a_wait_is_reported_once_with_the_awaited_periods() -> None:
     """The first two columns of `w`, a window of two, come with period 2."""
 
-    async def story() -> None:
-        assert await waited_for(await begun()) == [{"w": 2, "c": 1}]
-        assert await waited_for((await two_periods()).world) == [{"w": 3, "c": 3}]
-        assert await waited_for((await two_periods()).world, "c") == [{"c": 3}]
+    async def scenario() -> None:
+        assert await waited_for(await begin_study()) == [{"w": 2, "c": 1}]
+        assert await waited_for((await run_two_periods()).simulated) == [{"w": 3, "c": 3}]
+        assert await waited_for((await run_two_periods()).simulated, "c") == [{"c": 3}]
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_nothing_is_awaited_of_a_study_that_is_over() -> None:
-    async def story() -> None:
-        world = await begun()
-        await fed(world, world.synthesizer().run())
-        assert await waited_for(world) == []
+    async def scenario() -> None:
+        simulated = await begin_study()
+        await run_with_tallies(simulated, simulated.synthesizer().run())
+        assert await waited_for(simulated) == []
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())

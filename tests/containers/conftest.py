@@ -16,11 +16,11 @@ from testcontainers.core.network import Network
 
 from streamproc.errors import LogUnavailable
 from streamproc.log.connect import connect
-from tests.containers.boxes import PATIENT, Box, Boxes
 from tests.containers.contained_study import ContainedStudy
 from tests.containers.engine import KAFKA, make_images, missing_engine
+from tests.containers.running_container import PATIENT, ContainerStarter, RunningContainer
 from tests.free_ports import free_ports
-from tests.stream.places import Place
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import PATIENCE, Programs
 from tests.studies import StudyParameters
 
@@ -57,7 +57,7 @@ def kafka_url(network: Network) -> Iterator[str]:
     )
     described.with_bind_ports(9094, port).with_tmpfs_mount("/tmp")
     described.with_kwargs(read_only=True, cap_drop=["ALL"], security_opt=["no-new-privileges"])
-    broker = Box(described)
+    broker = RunningContainer(described)
     try:
         _wait_until_it_answers(broker, f"kafka://127.0.0.1:{port}")
         yield f"kafka://127.0.0.1:{port}"
@@ -65,7 +65,7 @@ def kafka_url(network: Network) -> Iterator[str]:
         broker.remove()
 
 
-def _wait_until_it_answers(broker: Box, url: str) -> None:
+def _wait_until_it_answers(broker: RunningContainer, url: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not asyncio.run(_answers(url)):
         assert broker.runs and time.monotonic() < deadline, f"the broker does not answer:\n{broker.log}"
@@ -106,26 +106,26 @@ def _kafka_settings(port: int) -> dict[str, str]:
 
 @pytest.fixture
 def new_study(tmp_path: Path, network: Network, kafka_url: str) -> Iterator[NewStudy]:
-    boxes = Boxes(network)
-    yield study_maker(tmp_path, boxes, kafka_url)
-    boxes.remove_all()
+    containers = ContainerStarter(network)
+    yield study_maker(tmp_path, containers, kafka_url)
+    containers.remove_all()
 
 
 @pytest.fixture(scope="module")
 def shared_study(tmp_path_factory: pytest.TempPathFactory, network: Network, kafka_url: str) -> Iterator[NewStudy]:
     """The same, for what all tests of a module look at."""
-    boxes = Boxes(network)
-    yield study_maker(tmp_path_factory.mktemp("shared"), boxes, kafka_url)
-    boxes.remove_all()
+    containers = ContainerStarter(network)
+    yield study_maker(tmp_path_factory.mktemp("shared"), containers, kafka_url)
+    containers.remove_all()
 
 
-def study_maker(folder: Path, boxes: Boxes, url: str) -> NewStudy:
+def study_maker(folder: Path, containers: ContainerStarter, url: str) -> NewStudy:
     def make(**fields: Any) -> ContainedStudy:
         parameters = StudyParameters(f"c-{uuid.uuid4().hex[:8]}", **fields)
         home = folder / parameters.name
         home.mkdir(mode=0o755)
-        place = Place(home, url, parameters, Programs(home))
-        place.write_study()
-        return ContainedStudy(place, boxes)
+        deployed = DeployedStudy(home, url, parameters, Programs(home))
+        deployed.write_study()
+        return ContainedStudy(deployed, containers)
 
     return make

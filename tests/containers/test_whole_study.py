@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.broker import kafka_jars
-from tests.containers.boxes import Box
 from tests.containers.conftest import NewStudy
 from tests.containers.contained_study import ContainedStudy
 from tests.containers.engine import KAFKA
-from tests.stream.places import random_symbols
-from tests.stream.seen import RELEASES, check_seen_once
+from tests.containers.running_container import RunningContainer
+from tests.stream.deployed_study import random_symbols
+from tests.stream.public_records import RELEASES, check_published_once
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
@@ -26,7 +26,7 @@ JAVA = Path(__file__).parent / "java" / "ReadColumns.java"
 @pytest.fixture(scope="module")
 def finished(shared_study: NewStudy) -> ContainedStudy:
     study = shared_study(people=PEOPLE)
-    study.place.write_panel(random_symbols("01", PEOPLE, study.place.parameters.horizon, seed=6, missing=0.1))
+    study.deployed.write_panel(random_symbols("01", PEOPLE, study.deployed.parameters.horizon, seed=6, missing=0.1))
     study.do("init")
     roles = [study.role("gather"), study.role("gather"), study.role("synthesize")]
     study.do("send", "/etc/streamproc/study/panel.csv", "--close")
@@ -35,28 +35,28 @@ def finished(shared_study: NewStudy) -> ContainedStudy:
     return study
 
 
-def lines(box: Box) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in box.done().out.splitlines()]
+def lines(running: RunningContainer) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in running.done().out.splitlines()]
 
 
 def test_every_column_comes_once_and_verifies(finished: ContainedStudy) -> None:
     verified = finished.do("verify").out
 
     assert "4 periods, 8 columns verified" in verified
-    check_seen_once(finished.place)
-    status = finished.place.status()
+    check_published_once(finished.deployed)
+    status = finished.deployed.status()
     assert status["released"] == 4
     assert status["releases"]["ever"]["n_star"] == PEOPLE
     assert abs(status["rho_spent"] - status["rho"]) < 1e-12
 
 
 def test_a_role_that_is_started_after_the_end_leaves_with_0(finished: ContainedStudy) -> None:
-    before = finished.place.records(finished.place.topics.ledger, committed=False)
+    before = finished.deployed.records(finished.deployed.topics.ledger, committed=False)
 
     finished.do("synthesize")
     finished.do("gather")
 
-    assert finished.place.records(finished.place.topics.ledger, committed=False) == before
+    assert finished.deployed.records(finished.deployed.topics.ledger, committed=False) == before
 
 
 def test_a_reader_that_knows_only_the_wire_format_finds_what_the_ledger_says(
@@ -68,9 +68,9 @@ def test_a_reader_that_knows_only_the_wire_format_finds_what_the_ledger_says(
 
     found = {}
     for release in RELEASES:
-        topic = finished.place.topics.synthetic(release)
+        topic = finished.deployed.topics.synthetic(release)
         arguments = ["-XX:TieredStopAtLevel=1", "-cp", "/opt/kafka/libs/*:/opt/reader", "ReadColumns", "kafka:9092", topic]
-        reader = finished.boxes.start(arguments, image=KAFKA, mounts={tmp_path: "/opt/reader"}, entrypoint=["java"])
+        reader = finished.containers.start(arguments, image=KAFKA, mounts={tmp_path: "/opt/reader"}, entrypoint=["java"])
         for line in reader.done().out.splitlines():
             period, rows, digest = line.split()
             found[release, int(period)] = (int(rows), digest)

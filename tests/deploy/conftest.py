@@ -1,5 +1,5 @@
-"""Places to run studies in, as the tests of the stream have them."""
+"""Fixtures of the stream tests that deploy studies."""
 
-from tests.stream.conftest import new_place, programs, shared_place
+from tests.stream.conftest import deploy_study, programs, shared_study
 
-__all__ = ["new_place", "programs", "shared_place"]
+__all__ = ["deploy_study", "programs", "shared_study"]

@@ -13,8 +13,8 @@ import pytest
 from streamproc.protocol.rejects import Reason
 from tests.deploy import dashboards
 from tests.deploy.prometheus import NEEDS_PROMETHEUS, Prometheus, configuration, rules
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place, random_symbols
+from tests.stream.conftest import DeployStudy
+from tests.stream.deployed_study import DeployedStudy, random_symbols
 from tests.stream.programs import Program
 from tests.stream.test_listeners import Listeners
 
@@ -33,17 +33,17 @@ def address(program: Program, times: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def prometheus(shared_place: NewPlace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def prometheus(shared_study: DeployStudy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """After two periods, with reports that were rejected."""
     folder = tmp_path_factory.mktemp("prometheus")
     token = folder / "operator-token"
     token.write_text("a-token-for-this-test\n")
-    place = shared_place("embedded", schedule=SCHEDULE)
+    deployed = shared_study("embedded", schedule=SCHEDULE)
     environ = {"STREAMPROC_OPERATOR_TOKEN_FILE": str(token)}
-    place.do("init")
-    page = place.start("page", *Listeners.ARGUMENTS[:2])
-    synthesizer = place.start("synthesize", *Listeners.ARGUMENTS[2:], environ=environ)
-    gatherer = place.start("gather", *Listeners.ARGUMENTS[2:], environ=environ)
+    deployed.do("init")
+    page = deployed.start("page", *Listeners.ARGUMENTS[:2])
+    synthesizer = deployed.start("synthesize", *Listeners.ARGUMENTS[2:], environ=environ)
+    gatherer = deployed.start("gather", *Listeners.ARGUMENTS[2:], environ=environ)
     targets = {
         "streamproc-public": [(f"page.{NAMESPACE}", address(page, 1))],
         "streamproc-operator": [
@@ -53,23 +53,23 @@ def prometheus(shared_place: NewPlace, tmp_path_factory: pytest.TempPathFactory)
     }
     running = Prometheus(folder, configuration(targets, token))
     try:
-        running.wait_for(f'streamproc_reports_total{{study="{place.study.name}", role="gatherer"}} == 0')
-        report(place)
+        running.wait_for(f'streamproc_reports_total{{study="{deployed.study.name}", role="gatherer"}} == 0')
+        report(deployed)
         yield running
     finally:
         running.stop()
 
 
-def report(place: Place) -> None:
+def report(deployed: DeployedStudy) -> None:
     """Two periods; then reports that are late, and records that are none."""
-    panel = place.write_panel(random_symbols("01", 200, 4, seed=17))
-    place.do("send", panel, "--through", 2, "--close")
-    place.do("close", "--period", 2, "--wait")
-    place.do("send", panel, "--period", 1)
+    panel = deployed.write_panel(random_symbols("01", 200, 4, seed=17))
+    deployed.do("send", panel, "--through", 2, "--close")
+    deployed.do("close", "--period", 2, "--wait")
+    deployed.do("send", panel, "--period", 1)
 
     async def append() -> None:
-        async with place.connect() as log:
-            await log.append(place.topics.reports, 0, b"no report")
+        async with deployed.connect() as log:
+            await log.append(deployed.topics.reports, 0, b"no report")
 
     asyncio.run(append())
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
-from tests.stream.places import Place
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import PATIENCE, Programs
 from tests.stream.test_listeners import Listeners, ask, samples
 from tests.studies import StudyParameters
@@ -33,11 +33,11 @@ def until(addresses: list[str], code: int) -> None:
 
 
 def test_readiness_follows_the_broker_and_liveness_does_not(tmp_path: Path, programs: Programs, broker: KafkaBroker) -> None:
-    place = Place(tmp_path, broker.url, StudyParameters("probed"), programs)
-    place.write_study()
-    place.do("init")
+    deployed = DeployedStudy(tmp_path, broker.url, StudyParameters("probed"), programs)
+    deployed.write_study()
+    deployed.do("init")
     arguments = Listeners.ARGUMENTS[2:]
-    roles = [place.start(role, "--state", tmp_path / role, *arguments) for role in ("synthesize", "gather")]
+    roles = [deployed.start(role, "--state", tmp_path / role, *arguments) for role in ("synthesize", "gather")]
     operators = [role.says("listening").rpartition("address=")[2] for role in roles]
     until(operators, 200)
 

@@ -12,8 +12,8 @@ from streamproc.log.connect import connect
 from streamproc.log.kafka.group import MAX_HEARTBEAT_INTERVAL_S
 from streamproc.log.port import GroupMembership
 from tests.broker import KafkaBroker
+from tests.log.backends import new_topic
 from tests.log.test_membership import settled
-from tests.log.worlds import new_topic
 
 pytestmark = pytest.mark.kafka
 

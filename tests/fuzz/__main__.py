@@ -22,9 +22,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz.tally import Seen
+from tests.fuzz.target_statistics import TargetStatistics
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.trial import MIB, tried
+from tests.fuzz.trial import MIB, run_trial
 from tests.fuzz.worker import EVERY, has_atheris
 
 _REACHED = re.compile(rb"\bcov: (\d+)")
@@ -41,15 +41,15 @@ class Run:
     seed: int
     crashes: Path
 
-    def of(self, name: str) -> list[Seen]:
+    def of(self, name: str) -> list[TargetStatistics]:
         """Feed one target, or all of them in one process, and see."""
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-            seen = self._fed(name, Path(folder))
-            for one in seen:
-                one.saved = [self._kept(Path(saved)) for saved in one.saved]
-        return seen
+            statistics = self._run_worker(name, Path(folder))
+            for one in statistics:
+                one.saved = [self._save_crash(Path(saved)) for saved in one.saved]
+        return statistics
 
-    def _fed(self, name: str, folder: Path) -> list[Seen]:
+    def _run_worker(self, name: str, folder: Path) -> list[TargetStatistics]:
         arguments = [name, str(self.inputs), str(self.seconds), str(self.seed), str(folder)]
         command = [sys.executable, "-m", "tests.fuzz.worker", *arguments]
         # Instrumented code must not be found in, or left in, the cache of compiled files.
@@ -59,56 +59,61 @@ class Run:
                 longest = self.seconds + _GRACE
                 subprocess.run(command, env=environment, stdout=said, stderr=said, timeout=longest, check=False)
             said.seek(0)
-            told = said.read()
+            output = said.read()
         names = list(TARGETS) if name == EVERY else [name]
-        reached = _REACHED.findall(told)
-        return [_read(folder, each, int(reached[-1]) if reached else None, told) for each in names]
+        reached = _REACHED.findall(output)
+        return [_read(folder, each, int(reached[-1]) if reached else None, output) for each in names]
 
-    def _kept(self, path: Path) -> str:
+    def _save_crash(self, path: Path) -> str:
         self.crashes.mkdir(parents=True, exist_ok=True)
         return str(shutil.copy(path, self.crashes / path.name))
 
 
-def _read(folder: Path, name: str, edges: int | None, told: bytes) -> Seen:
+def _read(folder: Path, name: str, edges: int | None, output: bytes) -> TargetStatistics:
     """What a process wrote down; one that was killed by an input left that input instead."""
     path = folder / f"{name}.json"
     if path.exists():
-        seen = Seen.from_json(path.read_text())
+        statistics = TargetStatistics.from_json(path.read_text())
     else:
-        last = told.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        seen = Seen(name, crashes={f"the process ended: {last[0][:100]}": 1})
-        seen.saved = [str(left) for kind in ("crash-*", "timeout-*", "oom-*") for left in folder.glob(kind)]
-    seen.edges = edges
-    return seen
+        last = output.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        statistics = TargetStatistics(name, crashes={f"the process ended: {last[0][:100]}": 1})
+        statistics.saved = [str(left) for kind in ("crash-*", "timeout-*", "oom-*") for left in folder.glob(kind)]
+    statistics.edges = edges
+    return statistics
 
 
 HEADER = f"{'target':<18}{'inputs':>9}{'decode':>9}{'edges':>7}{'slowest':>10}{'memory':>10}{'of bound':>10}{'crashes':>9}"
 
 
-def line(seen: Seen) -> str:
+def line(statistics: TargetStatistics) -> str:
     """One target: under `HEADER` its figures, and for each kind of crash how to repeat it."""
-    edges = "-" if seen.edges is None else str(seen.edges)
+    edges = "-" if statistics.edges is None else str(statistics.edges)
     figures = (
-        f"{seen.target:<18}{seen.inputs:>9}{seen.decoded:>9}{edges:>7}{seen.slowest * 1000:>7.0f} ms"
-        f"{seen.largest / MIB:>6.2f} MiB{seen.fullest:>10.1%}{sum(seen.crashes.values()):>9}"
+        f"{statistics.target:<18}{statistics.inputs:>9}{statistics.decoded:>9}{edges:>7}{statistics.slowest * 1000:>7.0f} ms"
+        f"{statistics.largest / MIB:>6.2f} MiB{statistics.fullest:>10.1%}{sum(statistics.crashes.values()):>9}"
     )
-    crashes = [f"  {seen.target}: {count} x {place}" for place, count in seen.crashes.items()]
-    repeat = [f"  repeat: python -m tests.fuzz --target {seen.target} --repeat {saved}" for saved in seen.saved]
+    crashes = [f"  {statistics.target}: {count} x {place}" for place, count in statistics.crashes.items()]
+    repeat = [f"  repeat: python -m tests.fuzz --target {statistics.target} --repeat {saved}" for saved in statistics.saved]
     return "\n".join([figures, *crashes, *repeat])
 
 
-def summary(found: Sequence[Seen]) -> str:
+def summary(found: Sequence[TargetStatistics]) -> str:
     """All targets in one line."""
-    inputs, crashes = sum(seen.inputs for seen in found), sum(sum(seen.crashes.values()) for seen in found)
-    largest = max(seen.largest for seen in found)
-    fullest = max(found, key=lambda seen: seen.fullest)
+    inputs, crashes = (
+        sum(statistics.inputs for statistics in found),
+        sum(sum(statistics.crashes.values()) for statistics in found),
+    )
+    largest = max(statistics.largest for statistics in found)
+    fullest = max(found, key=lambda statistics: statistics.fullest)
     return (
         f"{inputs} inputs, {len(found)} decoders, {crashes} crashes, "
         f"at most {largest / MIB:.2f} MiB, at most {fullest.fullest:.1%} of a bound ({fullest.target})"
     )
 
 
-def run(names: Sequence[str], inputs: int, seconds: float, seed: int, crashes: Path, jobs: int) -> Iterator[Seen]:
+def run(
+    names: Sequence[str], inputs: int, seconds: float, seed: int, crashes: Path, jobs: int
+) -> Iterator[TargetStatistics]:
     """Each target in a process, `jobs` at a time; `inputs` are shared out equally, `seconds` are for each."""
     one = Run(-(-inputs // len(names)), seconds, seed, crashes)
     with ThreadPoolExecutor(jobs) as pool:
@@ -129,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     names = asked.target or list(TARGETS)
     if asked.repeat is not None:
-        print(tried(TARGETS[names[0]], asked.repeat.read_bytes()))
+        print(run_trial(TARGETS[names[0]], asked.repeat.read_bytes()))
         return 0
     if not has_atheris():
         print(
@@ -137,11 +142,11 @@ def main(arguments: Sequence[str]) -> int:
         )
     print(HEADER)
     found = []
-    for seen in run(names, asked.inputs, asked.seconds, asked.seed, asked.crashes, asked.jobs):
-        print(line(seen), flush=True)
-        found.append(seen)
+    for statistics in run(names, asked.inputs, asked.seconds, asked.seed, asked.crashes, asked.jobs):
+        print(line(statistics), flush=True)
+        found.append(statistics)
     print(summary(found))
-    return int(any(seen.crashes for seen in found))
+    return int(any(statistics.crashes for statistics in found))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def _registry(data: bytes) -> None:
 def _setting(data: bytes) -> None:
     """Whatever is no setting of one kind may be one of the next."""
     text = data.decode("utf-8", "replace")
-    tried: list[Callable[[], object]] = [
+    run_trial: list[Callable[[], object]] = [
         lambda: Address.parse(text),
         lambda: Broker(text).servers,
         lambda: span_of("schedule.every", text),
@@ -96,7 +96,7 @@ def _setting(data: bytes) -> None:
         lambda: Timeouts.parse({"SESSION_TIMEOUT": text, "TRANSACTION_TIMEOUT": text}),
         lambda: read_token({TOKEN_FILE: str(_file("token", data))}),
     ]
-    for parse in tried:
+    for parse in run_trial:
         try:
             parse()
         except InvalidInput as error:

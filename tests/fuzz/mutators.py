@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgpack
 
 from streamproc.protocol.state_file import seal
-from tests.fuzz.trees import ODD, Node, Pairs, Raw, changed, changed_bytes, parsed, written
+from tests.fuzz.trees import UNUSUAL_VALUES, Node, Pairs, Raw, encode_tree, mutate_bytes, mutate_tree, parse_tree
 
 Mutator: TypeAlias = Callable[[bytes, Random], bytes]
 """Other bytes from these, the same for the same state of the generator."""
@@ -28,17 +28,17 @@ _NO_TREE = (ValueError, TypeError, RecursionError, msgpack.UnpackException)
 def of_bytes(value: bytes, rng: Random) -> bytes:
     """One to four edits anywhere."""
     for _ in range(rng.randint(1, 4)):
-        value = changed_bytes(value, rng)
+        value = mutate_bytes(value, rng)
     return value
 
 
 def of_message(value: bytes, rng: Random) -> bytes:
     """One to three changes to the tree of one MessagePack value."""
     try:
-        node = parsed(value)
+        node = parse_tree(value)
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
-            node = changed(node, rng)
-        return written(node)
+            node = mutate_tree(node, rng)
+        return encode_tree(node)
     except _NO_TREE:
         return of_bytes(value, rng)
 
@@ -61,18 +61,18 @@ def of_records(value: bytes, rng: Random) -> bytes:
     """A record changed, left out, repeated or moved."""
     records = frames(value)
     for _ in range(rng.randint(1, 2)):
-        place = rng.randrange(len(records)) if records else 0
+        index = rng.randrange(len(records)) if records else 0
         match rng.randrange(8) if records else 0:
             case 0:
-                records.insert(place, written(rng.choice(ODD)))
+                records.insert(index, encode_tree(rng.choice(UNUSUAL_VALUES)))
             case 1:
-                del records[place]
+                del records[index]
             case 2:
-                records.insert(rng.randrange(len(records) + 1), records[place])
+                records.insert(rng.randrange(len(records) + 1), records[index])
             case 3:
                 rng.shuffle(records)
             case _:
-                records[place] = of_message(records[place], rng)
+                records[index] = of_message(records[index], rng)
     return framed(records)
 
 
@@ -88,12 +88,12 @@ def of_ledger(value: bytes, rng: Random) -> bytes:
 def _chained(records: list[bytes]) -> list[bytes]:
     """Let every period record name the one before, every intent the period record after it."""
     head, chained = b"", list(records)
-    for place, record in enumerate(chained):
+    for index, record in enumerate(chained):
         kind = _field(record, "type")
         if kind == "period":
-            chained[place] = _with_field(record, "previous", head)
-            head = hashlib.sha256(chained[place]).digest()
-            for before in range(place):
+            chained[index] = _with_field(record, "previous", head)
+            head = hashlib.sha256(chained[index]).digest()
+            for before in range(index):
                 if _field(chained[before], "type") == "intent" and _field(record, "period") == _field(
                     chained[before], "period"
                 ):
@@ -105,14 +105,14 @@ def _chained(records: list[bytes]) -> list[bytes]:
 
 def _field(record: bytes, name: str) -> Node:
     try:
-        node = parsed(record)
+        node = parse_tree(record)
     except _NO_TREE:
         return None
     return next((value for key, value in node if key == name), None) if isinstance(node, Pairs) else None
 
 
 def _with_field(record: bytes, name: str, value: Node) -> bytes:
-    return written(Pairs((key, value if key == name else before) for key, before in parsed(record)))
+    return encode_tree(Pairs((key, value if key == name else before) for key, before in parse_tree(record)))
 
 
 def of_state(value: bytes, rng: Random) -> bytes:
@@ -135,19 +135,19 @@ def of_study(value: bytes, rng: Random) -> bytes:
     """Lines and values of a TOML file changed."""
     lines = value.decode("utf-8", "surrogateescape").split("\n")
     for _ in range(rng.randint(1, 3)):
-        place = rng.randrange(len(lines))
+        index = rng.randrange(len(lines))
         match rng.randrange(6):
             case 0:
-                lines.insert(rng.randrange(len(lines) + 1), lines.pop(place) if len(lines) > 1 else lines[place])
+                lines.insert(rng.randrange(len(lines) + 1), lines.pop(index) if len(lines) > 1 else lines[index])
             case 1:
-                lines.insert(place, rng.choice(_TOKENS))
+                lines.insert(index, rng.choice(_TOKENS))
             case 2:
-                lines.insert(rng.randrange(len(lines) + 1), lines[place])
+                lines.insert(rng.randrange(len(lines) + 1), lines[index])
             case 3:
                 return of_bytes("\n".join(lines).encode("utf-8", "surrogateescape"), rng)
             case _:
-                key, equals, _ = lines[place].partition("=")
-                lines[place] = f"{key}{equals} {rng.choice(_TOKENS)}" if equals else lines[place]
+                key, equals, _ = lines[index].partition("=")
+                lines[index] = f"{key}{equals} {rng.choice(_TOKENS)}" if equals else lines[index]
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -174,17 +174,17 @@ def of_csv(value: bytes, rng: Random) -> bytes:
     """Cells, quotes and line ends put in, lines repeated and left out."""
     for _ in range(rng.randint(1, 3)):
         lines = value.split(b"\n")
-        place = rng.randrange(len(lines))
+        index = rng.randrange(len(lines))
         match rng.randrange(5):
             case 0:
-                lines.insert(place, lines[rng.randrange(len(lines))])
+                lines.insert(index, lines[rng.randrange(len(lines))])
             case 1:
-                del lines[place]
+                del lines[index]
             case 2:
-                lines[place] = changed_bytes(lines[place], rng)
+                lines[index] = mutate_bytes(lines[index], rng)
             case _:
-                at = rng.randrange(len(lines[place]) + 1)
-                lines[place] = lines[place][:at] + rng.choice(_CELLS) * rng.choice((1, 1, 1, 50)) + lines[place][at:]
+                at = rng.randrange(len(lines[index]) + 1)
+                lines[index] = lines[index][:at] + rng.choice(_CELLS) * rng.choice((1, 1, 1, 50)) + lines[index][at:]
         value = b"\n".join(lines)
     return value
 
@@ -203,7 +203,7 @@ def of_json(value: bytes, rng: Random) -> bytes:
     try:
         node = json.loads(value, object_pairs_hook=Pairs)
         for _ in range(rng.randint(1, 3)):
-            node = changed(node, rng)
+            node = mutate_tree(node, rng)
         return _json(node).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
         return of_bytes(value, rng)

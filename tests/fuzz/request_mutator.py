@@ -6,7 +6,7 @@ from random import Random
 from urllib.parse import quote, unquote_to_bytes
 
 from tests.fuzz.mutators import of_bytes
-from tests.fuzz.trees import changed_bytes
+from tests.fuzz.trees import mutate_bytes
 
 LINE_END = b"\r\n"
 
@@ -21,7 +21,7 @@ _QUESTIONS = (
     *b"symbol:a symbol: symbol:x ever:in ever:a|b always:out always: symbol:symbol:a".split(),
     *(b"atleast:" + number for number in _NUMBERS),
 )
-ODD = (
+UNUSUAL_VALUES = (
     *(b"\0", b"\r\n", b"\n", b"\t", b"\x7f", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf", b'"'),
     *("ö".encode(), "😀".encode(), "\u2028".encode(), "\u202e".encode(), "\u0301".encode() * 9, b"x" * 2_000),
 )
@@ -30,7 +30,7 @@ ASKED = {
     b"query": _QUESTIONS,
     b"search": _NAMES,
     **dict.fromkeys((b"limit", b"from", b"to", b"before", b"offset"), _NUMBERS),
-    **dict.fromkeys((b"Query", b"", b"query[]"), ODD),
+    **dict.fromkeys((b"Query", b"", b"query[]"), UNUSUAL_VALUES),
 }
 """What stands in a query, and texts that mean something there or nearly do."""
 
@@ -69,12 +69,12 @@ def of_request(value: bytes, rng: Random) -> bytes:
 
 def _changed_headers(lines: list[bytes], rng: Random) -> list[bytes]:
     """One put in, or one that is there given another value."""
-    place, name = rng.randrange(max(len(lines) - 2, 1)), rng.choice(list(_HEADERS))
+    index, name = rng.randrange(max(len(lines) - 2, 1)), rng.choice(list(_HEADERS))
     if rng.random() < 0.3:
-        return [*lines[:place], _header(name, rng), *lines[place:]]
-    known, _, text = lines[place].partition(b": ") if lines else (name, b"", b"")
-    changed = _header(known, rng) if known in _HEADERS else known + b": " + changed_bytes(text, rng)
-    return [*lines[:place], changed, *lines[place + 1 :]]
+        return [*lines[:index], _header(name, rng), *lines[index:]]
+    known, _, text = lines[index].partition(b": ") if lines else (name, b"", b"")
+    changed = _header(known, rng) if known in _HEADERS else known + b": " + mutate_bytes(text, rng)
+    return [*lines[:index], changed, *lines[index + 1 :]]
 
 
 def _header(name: bytes, rng: Random) -> bytes:
@@ -85,19 +85,19 @@ def _changed_address(address: bytes, rng: Random) -> bytes:
     path, mark, query = address.partition(b"?")
     if rng.random() < 0.15:
         parts = path.split(b"/")
-        place = rng.randrange(len(parts))
-        parts[place] = _escaped(_changed_text(b"release", unquote_to_bytes(parts[place]), rng), rng)
+        index = rng.randrange(len(parts))
+        parts[index] = _escaped(_changed_text(b"release", unquote_to_bytes(parts[index]), rng), rng)
         return b"/".join(parts) + mark + query
     pairs = query.split(b"&") if query else []
-    place = rng.randrange(len(pairs) + 1)
+    index = rng.randrange(len(pairs) + 1)
     match rng.randrange(6):
         case 0:
-            del pairs[place : place + 1]
+            del pairs[index : index + 1]
         case 1:
-            pairs[place:place] = pairs[place : place + 1] * rng.choice((1, 1, 15, 16))
-        case _ if place < len(pairs):
-            name, _, text = pairs[place].partition(b"=")
-            pairs[place] = name + b"=" + _escaped(_changed_text(name, unquote_to_bytes(text), rng), rng)
+            pairs[index:index] = pairs[index : index + 1] * rng.choice((1, 1, 15, 16))
+        case _ if index < len(pairs):
+            name, _, text = pairs[index].partition(b"=")
+            pairs[index] = name + b"=" + _escaped(_changed_text(name, unquote_to_bytes(text), rng), rng)
         case _:
             name = rng.choice(list(ASKED))
             pairs.append(name + b"=" + _escaped(rng.choice(ASKED[name]), rng))
@@ -108,11 +108,11 @@ def _changed_text(name: bytes, text: bytes, rng: Random) -> bytes:
     """Mostly something that means something where this name stands."""
     match rng.randrange(8):
         case 0:
-            return rng.choice(ODD)
+            return rng.choice(UNUSUAL_VALUES)
         case 1:
-            return text + rng.choice(ODD)
+            return text + rng.choice(UNUSUAL_VALUES)
         case 2 | 3:
-            return changed_bytes(text, rng)
+            return mutate_bytes(text, rng)
         case _:
             return rng.choice(ASKED.get(name, _NAMES))
 

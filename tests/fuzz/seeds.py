@@ -28,7 +28,7 @@ from streamproc.study import Study
 from streamproc.testing import in_virtual_time
 from tests.fuzz.mutators import framed
 from tests.protocol.examples import EXAMPLES
-from tests.stream_model.simulated_study import StudyWorld, at_random
+from tests.stream_model.simulated_study import SimulatedStudy, random_histories
 from tests.studies import build_study
 
 
@@ -55,23 +55,25 @@ def left() -> Left:
 
 async def _lived() -> Left:
     study = build_study(horizon=3, partitions=1, alphabet="abc")
-    world = await StudyWorld(study).begin()
+    simulated = await SimulatedStudy(study).begin()
     values = [encode_report(f"p{number}", 1, "abc"[number % 3]) for number in range(9)]
     values.append(ReportBatch(["p1", "p2"], np.array([2, 2], np.uint16), np.array([0, 1], np.uint8)).encode())
-    await world.log.append_many(world.topics.reports, 0, [(None, value) for value in (*values, b"no report")])
-    roles = asyncio.create_task(world.run_everything())
+    await simulated.log.append_many(simulated.topics.reports, 0, [(None, value) for value in (*values, b"no report")])
+    roles = asyncio.create_task(simulated.run_everything())
     states = []
     for period in (1, 2, 3):
-        await world.close_period(period)
-        await world.clock.sleep(5)
-        states.append(world.gather_disk.files["gather-0.state"])
+        await simulated.close_period(period)
+        await simulated.clock.sleep(5)
+        states.append(simulated.gatherer_folder.files["gather-0.state"])
     await roles
-    records = [decode_synthetic(world.committed(world.topics.synthetic(release.name))[0]) for release in study.releases]
+    records = [
+        decode_synthetic(simulated.committed(simulated.topics.synthetic(release.name))[0]) for release in study.releases
+    ]
     public = tuple(record for record in records if isinstance(record, ContractRecord))
-    names = [topic.removeprefix("study.") for topic in world.broker.topics]
-    topics = {name: [value for value in world.committed(f"study.{name}") if value is not None] for name in names}
-    state = world.disk.files["synthesizer.state"]
-    return Left(study, world.fingerprint, world.key, topics, state, (states[0], states[-1]), public)
+    names = [topic.removeprefix("study.") for topic in simulated.broker.topics]
+    topics = {name: [value for value in simulated.committed(f"study.{name}") if value is not None] for name in names}
+    state = simulated.state_folder.files["synthesizer.state"]
+    return Left(study, simulated.fingerprint, simulated.key, topics, state, (states[0], states[-1]), public)
 
 
 def examples_of(*names: str) -> list[bytes]:
@@ -181,7 +183,9 @@ def replayed() -> tuple[Panel, ...]:
     """The panels of a study, with their measurements."""
     study = build_study(horizon=3)
     public = stated_contracts(study, 9, insecure=True)
-    return tuple(replay_study(study, public, tallies_of(study, at_random(study, 9)), SeededEntropy(1)).panels.values())
+    return tuple(
+        replay_study(study, public, tallies_of(study, random_histories(study, 9)), SeededEntropy(1)).panels.values()
+    )
 
 
 @cache

@@ -10,8 +10,8 @@ from streamproc.synthesizer.checkpoint import STATE_FILE, local_state, read_chec
 from streamproc.testing import ManualClock, SimulatedBroker, SimulatedLog
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
-from tests.stream_model.memory_folder import MemoryDisk
-from tests.stream_model.simulated_study import Diary
+from tests.stream_model.memory_folder import MemoryStateFolder
+from tests.stream_model.simulated_study import RecordingObserver
 
 STATE = Bound(32, 80 * MIB)
 """A state file is not scanned first, which would take as much memory again: lists in lists are allocated as announced."""
@@ -28,16 +28,18 @@ def _arrays(data: bytes) -> None:
 
 
 def _synthesizer(data: bytes) -> None:
-    disk = MemoryDisk({STATE_FILE: data})
-    stored = read_checkpoint(disk, seeds.left().fingerprint)
-    local_state(disk, seeds.left().fingerprint, stored)
+    state_folder = MemoryStateFolder({STATE_FILE: data})
+    stored = read_checkpoint(state_folder, seeds.left().fingerprint)
+    local_state(state_folder, seeds.left().fingerprint, stored)
 
 
 def _gatherer(data: bytes) -> None:
     left = seeds.left()
     clock = ManualClock()
-    ports = GathererPorts(SimulatedLog(SimulatedBroker(clock), name="gatherer"), MemoryDisk({"gather-0.state": data}), clock)
-    gatherer = Gatherer(left.study, 0, None, ports, Diary())
+    ports = GathererPorts(
+        SimulatedLog(SimulatedBroker(clock), name="gatherer"), MemoryStateFolder({"gather-0.state": data}), clock
+    )
+    gatherer = Gatherer(left.study, 0, None, ports, RecordingObserver())
     gatherer._resume(PartitionContext(left.study, 0, left.key), left.fingerprint)
 
 

@@ -20,10 +20,10 @@ from streamproc.study import Population, WindowRelease
 from tests.fuzz import seeds
 from tests.fuzz.mutators import SEALED, framed
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.trial import tried
+from tests.fuzz.trial import run_trial
 from tests.memory import memory_taken
 from tests.protocol.examples import EXAMPLES
-from tests.stream_model.report_sequences import Line
+from tests.stream_model.report_sequences import LogRecord
 from tests.studies import build_study
 
 GIB_HEADERS = {
@@ -64,10 +64,10 @@ def examples(target: str) -> Iterable[bytes]:
     return kinds.values()
 
 
-def with_raw(message: bytes, place: int, raw: bytes) -> bytes:
+def with_raw(message: bytes, index: int, raw: bytes) -> bytes:
     """The message with the bytes of one value replaced."""
     fields = list(msgpack.unpackb(message).items())
-    parts = [msgpack.packb(key) + (raw if at == place else msgpack.packb(value)) for at, (key, value) in enumerate(fields)]
+    parts = [msgpack.packb(key) + (raw if at == index else msgpack.packb(value)) for at, (key, value) in enumerate(fields)]
     return bytes([0x80 + len(fields)]) + b"".join(parts)
 
 
@@ -75,8 +75,8 @@ def with_raw(message: bytes, place: int, raw: bytes) -> bytes:
 @pytest.mark.parametrize("raw", [*GIB_HEADERS.values(), *DEEP.values(), b"\xc1", b"\xa2\xff\xfe", b"\xa3\xed\xa0\x80", b""])
 def test_a_field_that_promises_4_gib_is_endless_or_is_no_text_is_refused(target: str, raw: bytes) -> None:
     for message in examples(target):
-        for place in range(len(msgpack.unpackb(message))):
-            assert not tried(TARGETS[target], with_raw(message, place, raw)).decoded
+        for index in range(len(msgpack.unpackb(message))):
+            assert not run_trial(TARGETS[target], with_raw(message, index, raw)).decoded
 
 
 @pytest.mark.parametrize("target", RECORDS)
@@ -86,16 +86,16 @@ def test_a_field_of_a_wrong_kind_is_refused_or_means_what_it_says(target: str) -
         fields = msgpack.unpackb(message)
         for key in fields:
             for wrong in WRONG:
-                tried(TARGETS[target], msgpack.packb(fields | {key: wrong}))
-            assert not tried(TARGETS[target], msgpack.packb({**fields, 1: 2, key: None})).decoded or target == "ledger"
+                run_trial(TARGETS[target], msgpack.packb(fields | {key: wrong}))
+            assert not run_trial(TARGETS[target], msgpack.packb({**fields, 1: 2, key: None})).decoded or target == "ledger"
 
 
 @pytest.mark.parametrize("target", OF_MANY)
 @pytest.mark.parametrize("raw", [*GIB_HEADERS.values(), *DEEP.values(), b""])
 def test_those_who_put_records_together_hold_out_too(target: str, raw: bytes) -> None:
     example = EXAMPLES[OF_MANY[target]].encoded
-    for place in range(len(msgpack.unpackb(example))):
-        tried(TARGETS[target], framed([example, with_raw(example, place, raw), example]))
+    for index in range(len(msgpack.unpackb(example))):
+        run_trial(TARGETS[target], framed([example, with_raw(example, index, raw), example]))
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
@@ -105,11 +105,11 @@ def test_reports_of_one_member_for_every_later_period_take_the_stated_memory(rul
     population = Population(initial="a", duplicates=rule)
     study = build_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32), names))
-    gathering.ingest([Line(0, encode_report(names[-1], 1, "b")), Line(1, encode_report(names[-1], 2, "b"))])
+    gathering.ingest([LogRecord(0, encode_report(names[-1], 1, "b")), LogRecord(1, encode_report(names[-1], 2, "b"))])
     gathering.add_cut(Cut(Period(1), (1,)))
     gathering.close_periods(2)
 
-    bomb = [Line(period, encode_report(names[-1], period, "b")) for period in range(3, 366)]
+    bomb = [LogRecord(period, encode_report(names[-1], period, "b")) for period in range(3, 366)]
     size = sum(len(line.value or b"") for line in bomb)
     with memory_taken() as memory:
         gathering.ingest(bomb)
@@ -126,13 +126,13 @@ def test_reports_of_the_first_and_last_id_without_a_roster_take_the_stated_memor
     population = Population(initial="a", duplicates=rule)
     study = build_study(WindowRelease("w", 1), horizon=365, partitions=1, population=population, alphabet="abc")
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
-    gathering.ingest([Line(period, encode_report("a", period, "b")) for period in range(1, 366)])
+    gathering.ingest([LogRecord(period, encode_report("a", period, "b")) for period in range(1, 366)])
     periods, symbols = np.ones(len(names), dtype=np.uint16), np.zeros(len(names), dtype=np.uint8)
-    batches = [Line(400 + place, value) for place, value in enumerate(encode_batches(names, periods, symbols))]
+    batches = [LogRecord(400 + index, value) for index, value in enumerate(encode_batches(names, periods, symbols))]
     gathering.ingest(batches)
-    gathering.ingest([Line(500, encode_report("z", 1, "b"))])
+    gathering.ingest([LogRecord(500, encode_report("z", 1, "b"))])
 
-    bomb = [Line(500 + period, encode_report("z", period, "b")) for period in range(2, 366)]
+    bomb = [LogRecord(500 + period, encode_report("z", period, "b")) for period in range(2, 366)]
     size = sum(len(line.value or b"") for line in bomb)
     with memory_taken() as memory:
         gathering.ingest(bomb)
@@ -151,24 +151,24 @@ def padded(size: int) -> bytes:
 
 def test_a_record_of_the_largest_size_is_a_report_and_one_byte_more_is_none() -> None:
     assert len(padded(MAX_RECORD)) == MAX_RECORD
-    assert tried(TARGETS["report"], padded(MAX_RECORD)).decoded
-    assert not tried(TARGETS["report"], padded(MAX_RECORD + 1)).decoded
+    assert run_trial(TARGETS["report"], padded(MAX_RECORD)).decoded
+    assert not run_trial(TARGETS["report"], padded(MAX_RECORD + 1)).decoded
 
 
 def test_an_id_of_the_greatest_length_is_one_and_a_longer_or_an_empty_one_is_none() -> None:
     assert decode_any(encode_report("ö" * MAX_ID, 1, "a")) == ("ö" * MAX_ID, 1, "a")
     for individual in ("", "ö" * (MAX_ID + 1)):
-        assert not tried(TARGETS["report"], encode_report(individual, 1, "a")).decoded
+        assert not run_trial(TARGETS["report"], encode_report(individual, 1, "a")).decoded
 
 
 @pytest.mark.parametrize("target", ["synthesizer-state", "gatherer-state"])
 @pytest.mark.parametrize("raw", [*GIB_HEADERS.values(), *DEEP.values(), b""])
 def test_a_sealed_bomb_is_no_state(target: str, raw: bytes) -> None:
     fingerprint = seeds.left().fingerprint
-    assert not tried(TARGETS[target], seal(fingerprint, raw)).decoded
+    assert not run_trial(TARGETS[target], seal(fingerprint, raw)).decoded
     body = TARGETS[target].seeds()[0][SEALED:]
-    for place in range(len(msgpack.unpackb(body))):
-        assert not tried(TARGETS[target], seal(fingerprint, with_raw(body, place, raw))).decoded
+    for index in range(len(msgpack.unpackb(body))):
+        assert not run_trial(TARGETS[target], seal(fingerprint, with_raw(body, index, raw))).decoded
 
 
 STUDIES = {
@@ -195,7 +195,7 @@ STUDIES = {
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_of_unusual_size_or_kind_is_refused(study: str) -> None:
-    assert not tried(TARGETS["study"], STUDIES[study].encode()).decoded
+    assert not run_trial(TARGETS["study"], STUDIES[study].encode()).decoded
 
 
 HUGE: tuple[Any, ...] = (10**9, 2**70, -1, True, None, [], [[]] * 100, "x" * 10_000, 1e308)
@@ -212,7 +212,7 @@ METADATA = {
 
 @pytest.mark.parametrize("text", METADATA)
 def test_metadata_of_unusual_size_or_kind_is_refused(text: str) -> None:
-    assert not tried(TARGETS["metadata"], METADATA[text].encode()).decoded
+    assert not run_trial(TARGETS["metadata"], METADATA[text].encode()).decoded
 
 
 @pytest.mark.parametrize("key", ["horizon", "k", "n", "n_pad", "sigmas", "alphabet", "event", "rho", "counter", "kind"])
@@ -222,7 +222,7 @@ def test_a_contract_in_metadata_that_would_be_a_huge_matrix_is_refused(key: str)
         for wrong in HUGE:
             if key in values["contract"]:
                 contract = values["contract"] | {key: wrong}
-                tried(TARGETS["metadata"], json.dumps(values | {"contract": contract}).encode())
+                run_trial(TARGETS["metadata"], json.dumps(values | {"contract": contract}).encode())
 
 
 LINES = {
@@ -241,9 +241,9 @@ LINES = {
 @pytest.mark.parametrize("lines", LINES)
 @pytest.mark.parametrize("target", ["panel-csv", "release-csv"])
 def test_lines_of_unusual_length_or_kind_are_refused(target: str, lines: str) -> None:
-    assert not tried(TARGETS[target], LINES[lines]).decoded
+    assert not run_trial(TARGETS[target], LINES[lines]).decoded
 
 
 @pytest.mark.parametrize("content", [b"a" * 2_000_000, b"\0" * 2_000_000, b"\n" * 20_000, b"\xff", b"a\na", b""])
 def test_a_roster_of_unusual_kind_is_refused(content: bytes) -> None:
-    assert not tried(TARGETS["roster"], content).decoded
+    assert not run_trial(TARGETS["roster"], content).decoded

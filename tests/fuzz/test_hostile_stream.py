@@ -15,7 +15,7 @@ from streamproc.study.fingerprint import public_values
 from streamproc.testing import in_virtual_time
 from tests.fuzz import mutators, seeds
 from tests.stream_model.reference_model import Model, rejected_reports
-from tests.stream_model.simulated_study import StudyWorld
+from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
 
 MARK = "MARKED-PERSON"
@@ -40,32 +40,32 @@ def hostile(rng: Random) -> list[bytes]:
     return values
 
 
-async def gathered(values: list[bytes]) -> StudyWorld:
+async def gathered(values: list[bytes]) -> SimulatedStudy:
     study = build_study(horizon=3, partitions=1, alphabet="abc")
-    world = await StudyWorld(study).begin()
-    begun = StudyRecord(public_values(study), world.fingerprint, insecure=True).encode()
-    await world.log.append(world.topics.ledger, 0, begun)
-    gatherer = asyncio.create_task(world.gatherer(0).run())
+    simulated = await SimulatedStudy(study).begin()
+    begun = StudyRecord(public_values(study), simulated.fingerprint, insecure=True).encode()
+    await simulated.log.append(simulated.topics.ledger, 0, begun)
+    gatherer = asyncio.create_task(simulated.gatherer(0).run())
     for period in range(1, 4):
         part = values[(period - 1) * len(values) // 3 : period * len(values) // 3]
-        await world.log.append_many(world.topics.reports, 0, [(None, value) for value in part])
-        await world.close_period(Period(period))
-        await world.clock.sleep(5)
+        await simulated.log.append_many(simulated.topics.reports, 0, [(None, value) for value in part])
+        await simulated.close_period(Period(period))
+        await simulated.clock.sleep(5)
     await gatherer
-    return world
+    return simulated
 
 
 def test_every_broken_record_is_a_reject_and_the_tallies_are_those_of_the_model() -> None:
-    world = in_virtual_time(gathered(hostile(Random(5))))
+    simulated = in_virtual_time(gathered(hostile(Random(5))))
 
-    records = [(stored.offset, stored.value) for stored in world.broker.partition(world.topics.reports, 0).stored]
-    ends = [cut.ends[0] for cut in world.cuts()]
-    model = Model(world.study, 0, None, records, ends)
-    found = [world.tallies()[0, period] for period in (1, 2, 3)]
+    records = [(stored.offset, stored.value) for stored in simulated.broker.partition(simulated.topics.reports, 0).stored]
+    ends = [cut.ends[0] for cut in simulated.cuts()]
+    model = Model(simulated.study, 0, None, records, ends)
+    found = [simulated.tallies()[0, period] for period in (1, 2, 3)]
     assert [({name: counts.tolist() for name, counts in tally.counts.items()}, tally.people) for tally in found] == [
         (closed.counts, closed.people) for closed in model.tallies()
     ]
-    rejects = world.rejects()
+    rejects = simulated.rejects()
     assert rejected_reports(rejects) == model.rejected()
     assert all(reject.partition == 0 and set(reject.by_reason) <= model.true_reasons()[reject.offset] for reject in rejects)
     assert sum(reject.reason is Reason.UNDECODABLE for reject in rejects) > BROKEN // 4
@@ -73,10 +73,13 @@ def test_every_broken_record_is_a_reject_and_the_tallies_are_those_of_the_model(
 
 
 def test_rejects_of_broken_records_say_nothing_of_what_was_in_them() -> None:
-    world = in_virtual_time(gathered(hostile(Random(6))))
+    simulated = in_virtual_time(gathered(hostile(Random(6))))
 
-    said = b"".join(value or b"" for value in world.committed(world.topics.rejects)) + repr(world.diary.told).encode()
+    said = (
+        b"".join(value or b"" for value in simulated.committed(simulated.topics.rejects))
+        + repr(simulated.observer.events).encode()
+    )
     assert MARK.encode() not in said
     assert b"RARE" not in said
-    keys = {key for value in world.committed(world.topics.rejects) for key in msgpack.unpackb(value)}
+    keys = {key for value in simulated.committed(simulated.topics.rejects) for key in msgpack.unpackb(value)}
     assert keys == {"v", "type", "partition", "offset", "reason", "counts"}

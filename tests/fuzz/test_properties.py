@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.mutators import framed, frames
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.trees import parsed, written
-from tests.fuzz.trial import Target, tried
+from tests.fuzz.trees import encode_tree, parse_tree
+from tests.fuzz.trial import Target, run_trial
 
 EACH = pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
 
@@ -21,7 +21,7 @@ EACH = pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: ta
 @settings(max_examples=8)
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_an_answer_or_a_declared_error(target: Target, data: bytes) -> None:
-    tried(target, data)
+    run_trial(target, data)
 
 
 @EACH
@@ -32,7 +32,7 @@ def test_anything_valid_that_was_changed_is_an_answer_or_a_declared_error(target
     data = rng.choice(target.seeds())
     for _ in range(rng.randint(1, 3)):
         data = target.mutate(data, rng)
-    tried(target, data)
+    run_trial(target, data)
 
 
 def test_mutation_repeats_itself_and_leaves_some_inputs_valid() -> None:
@@ -42,7 +42,7 @@ def test_mutation_repeats_itself_and_leaves_some_inputs_valid() -> None:
         assert changed == [target.mutate(seed, Random(chosen)) for chosen in range(60)]
         assert len(set(changed)) > 20
         if target.name != "envelope":  # any change to a checksummed file is noticed
-            assert any(tried(target, data).decoded for data in changed), target.name
+            assert any(run_trial(target, data).decoded for data in changed), target.name
 
 
 TREES = st.recursive(
@@ -54,5 +54,5 @@ TREES = st.recursive(
 @given(TREES, st.lists(st.binary()))
 def test_trees_and_frames_are_written_as_they_were_read(value: object, records: list[bytes]) -> None:
     packed = msgpack.packb(value)
-    assert written(parsed(packed)) == packed
+    assert encode_tree(parse_tree(packed)) == packed
     assert frames(framed(records)) == records

@@ -11,17 +11,17 @@ import pytest
 from aiohttp import web
 
 from streamproc.status_page import views as documents
-from tests.fuzz.request_mutator import ASKED, ODD
-from tests.fuzz.site import TOKEN, Site, operator_site, public_site
+from tests.fuzz.listener_harness import TOKEN, ListenerHarness, operator_harness, public_harness
+from tests.fuzz.request_mutator import ASKED, UNUSUAL_VALUES
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.trial import tried
+from tests.fuzz.trial import run_trial
 from tests.fuzz.web_targets import LETTERS, PRIVATE, WORDS, request
 
-SITES = {"page": public_site(LETTERS), "page-of-words": public_site(WORDS), "operator": operator_site()}
+SITES = {"page": public_harness(LETTERS), "page-of-words": public_harness(WORDS), "operator": operator_harness()}
 EACH = pytest.mark.parametrize("name", SITES)
 
 
-def without(site: Site, paths: Iterable[str]) -> set[str]:
+def without(site: ListenerHarness, paths: Iterable[str]) -> set[str]:
     """The addresses of a site that are none of these paths."""
     found = {each.canonical: each.get_info() for each in site.app.router.resources()}
     return {
@@ -65,7 +65,7 @@ def test_whatever_is_looked_for_in_a_query_is_in_a_seed(name: str, monkeypatch: 
 
     monkeypatch.setattr(web.BaseRequest, "query", property(noted))
     for seed in TARGETS[name].seeds():
-        tried(TARGETS[name], seed)
+        run_trial(TARGETS[name], seed)
     assert {path: names - given[path] for path, names in looked_for.items() if names - given[path]} == {}
     assert name == "operator" or looked_for["/api/v1/bins"] == {"release", "limit", "search"}
 
@@ -78,9 +78,9 @@ def test_any_text_in_any_place_of_a_query_is_an_answer_or_a_refusal(name: str) -
         pairs = query.split(b"&") if query else []
         for place, pair in enumerate(pairs):
             key = pair.partition(b"=")[0]
-            for text in (*ASKED.get(key, ()), *ODD):
+            for text in (*ASKED.get(key, ()), *UNUSUAL_VALUES):
                 asked = [*pairs[:place], key + b"=" + quote(text, safe="").encode(), *pairs[place + 1 :]]
-                tried(TARGETS[name], b" ".join([method, path + b"?" + b"&".join(asked), rest]))
+                run_trial(TARGETS[name], b" ".join([method, path + b"?" + b"&".join(asked), rest]))
 
 
 def test_an_error_in_a_handler_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +89,9 @@ def test_an_error_in_a_handler_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(documents, "bins", fail)
     with pytest.raises(ZeroDivisionError):
-        tried(TARGETS["page"], request("/api/v1/bins?release=w"))
+        run_trial(TARGETS["page"], request("/api/v1/bins?release=w"))
 
 
 def test_only_who_shows_the_token_sees_what_is_private() -> None:
-    assert PRIVATE in operator_site().ask(request("/metrics", f"Authorization: Bearer {TOKEN}"))
-    assert operator_site().ask(request("/metrics", "Authorization: Bearer x")).startswith(b"HTTP/1.1 401")
+    assert PRIVATE in operator_harness().ask(request("/metrics", f"Authorization: Bearer {TOKEN}"))
+    assert operator_harness().ask(request("/metrics", "Authorization: Bearer x")).startswith(b"HTTP/1.1 401")

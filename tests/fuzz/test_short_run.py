@@ -13,9 +13,9 @@ INPUTS = 2_000
 
 def test_a_few_thousand_hostile_inputs_crash_no_decoder(tmp_path: Path) -> None:
     found = Run(INPUTS, seconds=3600, seed=1, crashes=tmp_path).of(EVERY)
-    told = "\n".join(map(line, found))
-    assert [seen.target for seen in found] == list(TARGETS)
-    assert not any(seen.crashes for seen in found), told
-    assert all(seen.inputs and seen.largest for seen in found), told
+    output = "\n".join(map(line, found))
+    assert [statistics.target for statistics in found] == list(TARGETS)
+    assert not any(statistics.crashes for statistics in found), output
+    assert all(statistics.inputs and statistics.largest for statistics in found), output
     assert summary(found).startswith(f"{INPUTS} inputs, {len(TARGETS)} decoders, 0 crashes")
-    assert all((seen.edges or 0) > 100 for seen in found) or not has_atheris(), told
+    assert all((statistics.edges or 0) > 100 for statistics in found) or not has_atheris(), output

@@ -15,9 +15,9 @@ import pytest
 
 import streamproc
 from streamproc.errors import Malformed
-from tests.fuzz.tally import Seen
+from tests.fuzz.target_statistics import TargetStatistics
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.trial import Bound, BytesInTow, Target, TooMuchMemory, tried
+from tests.fuzz.trial import Bound, ChainedError, Target, TooMuchMemory, run_trial
 
 TAKES_BYTES = re.compile(r"(decode|parse|read|load|unpack|unseal|split_reports|verify_chain|home_partition|murmur2)|.*from_(text|dict|arrow|pandas)")  # fmt: skip  # noqa: E501
 
@@ -100,7 +100,7 @@ def test_what_needs_no_target_is_still_there() -> None:
 def test_every_seed_but_what_is_planted_is_valid(target: Target) -> None:
     seeds = [seed for seed in target.seeds() if seed != b"no report"]
     assert seeds
-    assert all(tried(target, seed).decoded for seed in seeds)
+    assert all(run_trial(target, seed).decoded for seed in seeds)
 
 
 def of(feed: object) -> Target:
@@ -116,19 +116,19 @@ def quoting(data: bytes) -> None:
 
 def test_an_error_that_is_not_declared_too_much_memory_and_bytes_in_tow_are_crashes(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
-        tried(of(lambda data: 1 // len(data)), b"")
+        run_trial(of(lambda data: 1 // len(data)), b"")
     with pytest.raises(TooMuchMemory):
-        tried(of(lambda data: bytes(200_000)), b"")
-    with pytest.raises(BytesInTow):
-        tried(of(quoting), b"\xff")
-    assert tried(of(lambda data: bytes(50_000)), b"").peak > 50_000
+        run_trial(of(lambda data: bytes(200_000)), b"")
+    with pytest.raises(ChainedError):
+        run_trial(of(quoting), b"\xff")
+    assert run_trial(of(lambda data: bytes(50_000)), b"").peak > 50_000
 
 
 def test_a_crash_is_counted_and_the_first_input_of_each_kind_is_kept(tmp_path: Path) -> None:
-    seen, target = Seen("reject"), of(lambda data: 1 // (len(data) % 2))
+    seen, target = TargetStatistics("reject"), of(lambda data: 1 // (len(data) % 2))
     for data in (b"ab", b"abcd", b"a"):
         seen.feed(target, data, tmp_path, patient=True)
     assert seen.inputs == 3
     assert list(seen.crashes.values()) == [2]
     assert [Path(saved).read_bytes() for saved in seen.saved] == [b"ab"]
-    assert Seen.from_json(seen.to_json()) == seen
+    assert TargetStatistics.from_json(seen.to_json()) == seen

@@ -18,7 +18,7 @@ class Raw(bytes):
     """Bytes that stand as they are in place of an item."""
 
 
-ODD: tuple[Node, ...] = (
+UNUSUAL_VALUES: tuple[Node, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 8, 255, 256, 32_768, 65_535, 65_536, 65_537, 10_000, 10_001, 1_024, 1_025),
     *(2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -(2**31), -(2**63)),
     *(0.0, -0.0, 1.0, 0.5, 1e308, 5e-324, float("nan"), float("inf"), float("-inf")),
@@ -34,74 +34,74 @@ ODD: tuple[Node, ...] = (
 """What fields of a message are replaced with."""
 
 
-def parsed(value: bytes) -> Node:
+def parse_tree(value: bytes) -> Node:
     """The tree of a message; raises ValueError or another error of MessagePack's if it is none."""
     return msgpack.unpackb(value, object_pairs_hook=Pairs, strict_map_key=False, unicode_errors="surrogateescape")
 
 
-def written(node: Node) -> bytes:
+def encode_tree(node: Node) -> bytes:
     """The bytes of a tree, its lies included."""
     packer = msgpack.Packer(use_bin_type=True, unicode_errors="surrogateescape")
     if isinstance(node, Raw):
         return bytes(node)
     if isinstance(node, Pairs):
-        return bytes(packer.pack_map_header(len(node))) + b"".join(written(part) for pair in node for part in pair)
+        return bytes(packer.pack_map_header(len(node))) + b"".join(encode_tree(part) for pair in node for part in pair)
     if isinstance(node, list):
-        return bytes(packer.pack_array_header(len(node))) + b"".join(map(written, node))
+        return bytes(packer.pack_array_header(len(node))) + b"".join(map(encode_tree, node))
     return bytes(packer.pack(node))
 
 
-def changed(node: Node, rng: Random) -> Node:
+def mutate_tree(node: Node, rng: Random) -> Node:
     """The tree with one thing in it changed, most often deep inside."""
     if isinstance(node, Pairs) and node and rng.random() < 0.85:
-        return _changed_map(node, rng)
+        return _mutate_map(node, rng)
     if isinstance(node, list) and not isinstance(node, Pairs) and node and rng.random() < 0.8:
-        return _changed_list(node, rng)
-    return _changed_item(node, rng)
+        return _mutate_list(node, rng)
+    return _mutate_item(node, rng)
 
 
-def _changed_map(node: Pairs, rng: Random) -> Pairs:
-    pairs, place = Pairs(node), rng.randrange(len(node))
-    key, value = pairs[place]
+def _mutate_map(node: Pairs, rng: Random) -> Pairs:
+    pairs, index = Pairs(node), rng.randrange(len(node))
+    key, value = pairs[index]
     match rng.randrange(12):
         case 0:
-            del pairs[place]
+            del pairs[index]
         case 1:
-            pairs.append((key, changed(value, rng)))
+            pairs.append((key, mutate_tree(value, rng)))
         case 2:
-            pairs[place] = (rng.choice(ODD), value)
+            pairs[index] = (rng.choice(UNUSUAL_VALUES), value)
         case 3:
-            pairs.insert(rng.randrange(len(pairs) + 1), (rng.choice(ODD), rng.choice(ODD)))
+            pairs.insert(rng.randrange(len(pairs) + 1), (rng.choice(UNUSUAL_VALUES), rng.choice(UNUSUAL_VALUES)))
         case 4:
             rng.shuffle(pairs)
         case 5:
-            pairs[place] = (key, rng.choice(pairs)[1])
+            pairs[index] = (key, rng.choice(pairs)[1])
         case _:
-            pairs[place] = (key, changed(value, rng))
+            pairs[index] = (key, mutate_tree(value, rng))
     return pairs
 
 
-def _changed_list(node: list[Node], rng: Random) -> list[Node]:
-    items, place = list(node), rng.randrange(len(node))
+def _mutate_list(node: list[Node], rng: Random) -> list[Node]:
+    items, index = list(node), rng.randrange(len(node))
     match rng.randrange(8):
         case 0:
-            del items[place]
+            del items[index]
         case 1:
-            items.insert(place, items[place])
+            items.insert(index, items[index])
         case 2:
-            items.insert(rng.randrange(len(items) + 1), rng.choice(ODD))
+            items.insert(rng.randrange(len(items) + 1), rng.choice(UNUSUAL_VALUES))
         case 3:
             rng.shuffle(items)
         case 4:
             items = items * rng.choice((2, 3, 40))
         case _:
-            items[place] = changed(items[place], rng)
+            items[index] = mutate_tree(items[index], rng)
     return items
 
 
-def _changed_item(node: Node, rng: Random) -> Node:
+def _mutate_item(node: Node, rng: Random) -> Node:
     if rng.random() < 0.5:
-        return rng.choice(ODD)
+        return rng.choice(UNUSUAL_VALUES)
     match node:
         case bool():
             return not node
@@ -112,7 +112,7 @@ def _changed_item(node: Node, rng: Random) -> Node:
         case str():
             return rng.choice((node + rng.choice("a0ö\0-"), node[1:], node[:-1], node * rng.choice((2, 30))))
         case bytes():
-            return changed_bytes(node, rng)
+            return mutate_bytes(node, rng)
         case _:
             return [node] if rng.random() < 0.5 else Pairs([("a", node)])
 
@@ -120,18 +120,18 @@ def _changed_item(node: Node, rng: Random) -> Node:
 _INTERESTING = b"\x00\x01\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xc4\xc6\xc7\xca\xcb\xcf\xd3\xd9\xdd\xdf\xff"
 
 
-def changed_bytes(value: bytes, rng: Random) -> bytes:
+def mutate_bytes(value: bytes, rng: Random) -> bytes:
     """A flipped bit, an interesting byte, a piece cut out, doubled or put in."""
-    edited, place = bytearray(value), rng.randrange(len(value) + 1)
+    edited, index = bytearray(value), rng.randrange(len(value) + 1)
     match rng.randrange(5):
-        case 0 if place < len(edited):
-            edited[place] ^= 1 << rng.randrange(8)
-        case 1 if place < len(edited):
-            edited[place] = rng.choice(_INTERESTING)
+        case 0 if index < len(edited):
+            edited[index] ^= 1 << rng.randrange(8)
+        case 1 if index < len(edited):
+            edited[index] = rng.choice(_INTERESTING)
         case 2:
-            del edited[place : place + rng.choice((1, 2, 8, 16))]
+            del edited[index : index + rng.choice((1, 2, 8, 16))]
         case 3:
-            edited[place:place] = edited[place : place + rng.randint(1, 16)]
+            edited[index:index] = edited[index : index + rng.randint(1, 16)]
         case _:
-            edited[place:place] = rng.randbytes(rng.choice((1, 2, 8)))
+            edited[index:index] = rng.randbytes(rng.choice((1, 2, 8)))
     return bytes(edited)

@@ -46,7 +46,7 @@ class TooMuchMemory(AssertionError):
     """An input took more than its target's bound."""
 
 
-class BytesInTow(AssertionError):
+class ChainedError(AssertionError):
     """A decoder's error carries another one along, which may quote the input."""
 
 
@@ -61,7 +61,7 @@ class Trial:
     """Of the processor."""
 
 
-def tried(target: Target, data: bytes, *, measured: bool = True) -> Trial:
+def run_trial(target: Target, data: bytes, *, measured: bool = True) -> Trial:
     """Feed the input. Raises whatever the decoder raised that it should not, or TooMuchMemory if memory is measured."""
     if not measured:
         start = time.process_time()
@@ -85,8 +85,8 @@ def _decodes(target: Target, data: bytes) -> bool:
         target.feed(data)
     except target.declared as error:
         if isinstance(error, Malformed) and (error.__context__ or error.__cause__):
-            raise BytesInTow(target.name) from None
+            raise ChainedError(target.name) from None
         if error.__cause__ or (error.__context__ and not error.__suppress_context__):
-            raise BytesInTow(target.name) from None
+            raise ChainedError(target.name) from None
         return False
     return True

@@ -14,8 +14,8 @@ from streamproc.status_page import responses as answers
 from streamproc.status_page import views as documents
 from streamproc.status_page.responses import EventStreams
 from streamproc.study import bin_labels
+from tests.fuzz.listener_harness import TOKEN, ListenerHarness, operator_harness, public_harness
 from tests.fuzz.request_mutator import of_request
-from tests.fuzz.site import TOKEN, Site, operator_site, public_site
 from tests.fuzz.trial import MIB, Bound, Target
 
 LETTERS = ("a", "b", "c")
@@ -51,7 +51,7 @@ def answered(answer: bytes) -> None:
         raise TurnedAway
 
 
-def _fed(site: Site) -> Callable[[bytes], None]:
+def _feed_listener(site: ListenerHarness) -> Callable[[bytes], None]:
     def feed(data: bytes) -> None:
         if EXPECT in data.lower():
             raise TurnedAway
@@ -100,7 +100,13 @@ _PAGE = (StatusPage, Listener, Connections, EventStreams, ResponseCache, SingleF
 _REQUEST = (of_request, (TurnedAway,), REQUEST)
 
 WEB_TARGETS = (
-    Target("page", _PAGE, _fed(public_site(LETTERS)), lambda: page_requests(LETTERS), *_REQUEST),
-    Target("page-of-words", _PAGE, _fed(public_site(WORDS)), lambda: page_requests(WORDS), *_REQUEST),
-    Target("operator", (Listener, Connections, require_bearer_token), _fed(operator_site()), operator_requests, *_REQUEST),
+    Target("page", _PAGE, _feed_listener(public_harness(LETTERS)), lambda: page_requests(LETTERS), *_REQUEST),
+    Target("page-of-words", _PAGE, _feed_listener(public_harness(WORDS)), lambda: page_requests(WORDS), *_REQUEST),
+    Target(
+        "operator",
+        (Listener, Connections, require_bearer_token),
+        _feed_listener(operator_harness()),
+        operator_requests,
+        *_REQUEST,
+    ),
 )

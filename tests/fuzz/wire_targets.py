@@ -30,7 +30,7 @@ from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.stream_model.reference_model import Closed, Model, rejected_reports
-from tests.stream_model.report_sequences import Line
+from tests.stream_model.report_sequences import LogRecord
 
 RECORD = Bound(32, 4 * MIB)
 """As the wire format's page has it, for one record."""
@@ -55,21 +55,21 @@ def _report_parts(data: bytes) -> None:
     """What is told apart quickly is what decoding finds."""
     values = mutators.frames(data)
     ids, tails = split_reports(ByteStrings.of(values))
-    for place, value in enumerate(values):
-        tail = _span(tails, place)
+    for index, value in enumerate(values):
+        tail = _span(tails, index)
         if tail in TAILS:
-            individual = _span(ids, place)
+            individual = _span(ids, index)
             # Nobody is known by an id that is no UTF-8, so the whole record is decoded, and rejected.
             with suppress(UnicodeDecodeError):
                 assert decode_any(value) == (individual.decode(), *TAILS[tail])
     lookup = ByteHashTable(bytes(32))
     lookup.put(ids, ids.lengths)
     found = lookup.find(ids)
-    assert all(found[place] in (-1, ids.lengths[place]) for place in range(len(values)))
+    assert all(found[index] in (-1, ids.lengths[index]) for index in range(len(values)))
 
 
-def _span(spans: ByteStrings, place: int) -> bytes:
-    return spans.data[spans.starts[place] : spans.ends[place]]
+def _span(spans: ByteStrings, index: int) -> bytes:
+    return spans.data[spans.starts[index] : spans.ends[index]]
 
 
 def _home(data: bytes) -> None:
@@ -81,7 +81,7 @@ def _home(data: bytes) -> None:
 def _gathering(data: bytes) -> None:
     """Whatever records hold, tallies and rejects are those of the model."""
     study, values = seeds.left().study, mutators.frames(data)[:_SOME]
-    lines = [Line(offset, value) for offset, value in enumerate(values)]
+    lines = [LogRecord(offset, value) for offset, value in enumerate(values)]
     ends = [len(values) // 2, len(values), len(values)]
     gathering = GathererLogic(PartitionContext(study, 0, bytes(32)))
     gathering.ingest(lines[: ends[0]])

@@ -42,45 +42,45 @@ class Worker:
     """The targets that this process feeds; with more than one, an input's first byte says which."""
 
     def __init__(self, targets: list[Target], inputs: int, seconds: float, folder: Path) -> None:
-        from tests.fuzz.tally import Seen
+        from tests.fuzz.target_statistics import TargetStatistics
 
         self._targets = targets
         self._inputs = inputs
         self._ends = time.monotonic() + seconds
         self._patient = len(targets) > 1
         self._folder = folder
-        self._seen = [Seen(target.name) for target in targets]
+        self._statistics = [TargetStatistics(target.name) for target in targets]
         self._seeds = [target.seeds() for target in targets]
 
     def corpus(self) -> list[bytes]:
         """All seeds."""
-        return [self._addressed(place, seed) for place, seeds in enumerate(self._seeds) for seed in seeds]
+        return [self._addressed(index, seed) for index, seeds in enumerate(self._seeds) for seed in seeds]
 
     def feed(self, data: bytes) -> bool:
         """Try one input; ends the process when there were enough."""
-        place, body = self._at(data)
-        decoded = self._seen[place].feed(self._targets[place], body, self._folder, patient=self._patient)
-        if sum(seen.inputs for seen in self._seen) >= self._inputs or time.monotonic() > self._ends:
+        index, body = self._at(data)
+        decoded = self._statistics[index].feed(self._targets[index], body, self._folder, patient=self._patient)
+        if sum(statistics.inputs for statistics in self._statistics) >= self._inputs or time.monotonic() > self._ends:
             self.end()
         return decoded
 
-    def mutated(self, data: bytes, most: int, rng: Random, plain: Callable[[bytes, int], bytes] | None) -> bytes:
+    def mutate(self, data: bytes, most: int, rng: Random, plain: Callable[[bytes, int], bytes] | None) -> bytes:
         """Another input from this one, of at most so many bytes; `plain` knows nothing of structure."""
-        place, body = self._at(data)
+        index, body = self._at(data)
         if len(self._targets) > 1 and rng.random() < 0.1:
-            place = rng.randrange(len(self._targets))
+            index = rng.randrange(len(self._targets))
         if rng.random() < 0.3:
-            body = rng.choice(self._seeds[place])  # what has been changed often passes few checks
+            body = rng.choice(self._seeds[index])  # what has been changed often passes few checks
         if plain is None or rng.random() < 0.7:
-            changed = self._targets[place].mutate(body, rng)
+            changed = self._targets[index].mutate(body, rng)
             if len(changed) < most:
-                return self._addressed(place, changed)
-        return self._addressed(place, plain(body, most - 1) if plain else body[: most // 2])
+                return self._addressed(index, changed)
+        return self._addressed(index, plain(body, most - 1) if plain else body[: most // 2])
 
     def end(self) -> None:
         """Say what was seen and end the process, whatever is on the stack."""
-        for seen in self._seen:
-            (self._folder / f"{seen.target}.json").write_text(seen.to_json())
+        for statistics in self._statistics:
+            (self._folder / f"{statistics.target}.json").write_text(statistics.to_json())
         sys.stdout.flush()
         os._exit(0)
 
@@ -89,8 +89,8 @@ class Worker:
             return 0, data
         return (data[0] % len(self._targets) if data else 0), data[1:]
 
-    def _addressed(self, place: int, body: bytes) -> bytes:
-        return body if len(self._targets) == 1 else bytes([place]) + body
+    def _addressed(self, index: int, body: bytes) -> bytes:
+        return body if len(self._targets) == 1 else bytes([index]) + body
 
 
 def guided(worker: Worker, seed: int, folder: Path, atheris: Any) -> None:
@@ -101,7 +101,7 @@ def guided(worker: Worker, seed: int, folder: Path, atheris: Any) -> None:
         (corpus / str(number)).write_bytes(data)
 
     def mutate(data: bytes, most: int, chosen: int) -> bytes:
-        return worker.mutated(data, most, Random(chosen), atheris.Mutate)
+        return worker.mutate(data, most, Random(chosen), atheris.Mutate)
 
     def feed(data: bytes) -> None:
         worker.feed(data)
@@ -118,7 +118,7 @@ def unguided(worker: Worker, seed: int) -> None:
     for data in corpus[:]:
         worker.feed(data)
     while True:
-        data = worker.mutated(rng.choice(corpus), LONGEST, rng, None)
+        data = worker.mutate(rng.choice(corpus), LONGEST, rng, None)
         if worker.feed(data) and len(corpus) < 2_000:
             corpus.append(data)
 

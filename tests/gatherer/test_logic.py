@@ -19,19 +19,26 @@ from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.protocol.tallies import Tally
 from streamproc.study import Missing, Population, WindowRelease
 from tests.stream_model.reference_model import Closed, Model, rejected_reports
-from tests.stream_model.report_sequences import ALPHABET, IDS, Line, Story, crowded_story, stories
+from tests.stream_model.report_sequences import (
+    ALPHABET,
+    IDS,
+    LogRecord,
+    ReportSequence,
+    large_report_sequence,
+    report_sequences,
+)
 from tests.studies import build_study
 
 KEY = bytes(range(32))
 
 
-class Told:
+class SequenceRunner:
     """Drives a gathering through a story, as a gatherer would that is stopped, resumed and kept in the dark."""
 
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        self.place = PartitionContext(story.study, story.partition, KEY, story.roster)
-        self.gathering = GathererLogic(self.place)
+    def __init__(self, sequence: ReportSequence) -> None:
+        self.sequence = sequence
+        self.context = PartitionContext(sequence.study, sequence.partition, KEY, sequence.roster)
+        self.logic = GathererLogic(self.context)
         self.tallies: list[Tally] = []
         self.rejects: list[Reject] = []
         self._read = 0
@@ -39,94 +46,98 @@ class Told:
 
     @property
     def position(self) -> int:
-        done = self._read == len(self.story.lines)
-        return self.story.position if done else self.story.lines[self._read].offset
+        done = self._read == len(self.sequence.records)
+        return self.sequence.position if done else self.sequence.records[self._read].offset
 
-    def tell(self) -> None:
-        for action, amount in (*self.story.actions, ("learn", len(self.story.ends)), ("ingest", len(self.story.lines))):
+    def run(self) -> None:
+        for action, amount in (
+            *self.sequence.actions,
+            ("learn", len(self.sequence.ends)),
+            ("ingest", len(self.sequence.records)),
+        ):
             match action:
                 case "ingest":
-                    self.gathering.ingest(self.story.lines[self._read : self._read + amount])
-                    self._read = min(self._read + amount, len(self.story.lines))
+                    self.logic.ingest(self.sequence.records[self._read : self._read + amount])
+                    self._read = min(self._read + amount, len(self.sequence.records))
                 case "learn":
                     self._learn(amount)
                 case "settle":
-                    self.tallies += self.gathering.close_periods(self.position)
+                    self.tallies += self.logic.close_periods(self.position)
                 case "resume":
                     self._resume(known=amount % 2 == 0)
-            if self.story.eager:
-                self.tallies += self.gathering.close_periods(self.position)
-            self.rejects += self.gathering.drain_rejects()
-        self.tallies += self.gathering.close_periods(self.position)
-        self.rejects += self.gathering.drain_rejects()
+            if self.sequence.eager:
+                self.tallies += self.logic.close_periods(self.position)
+            self.rejects += self.logic.drain_rejects()
+        self.tallies += self.logic.close_periods(self.position)
+        self.rejects += self.logic.drain_rejects()
 
     def _learn(self, amount: int) -> None:
-        for end in self.story.ends[self._known : self._known + amount]:
+        for end in self.sequence.ends[self._known : self._known + amount]:
             self._known += 1
-            ends = [0] * self.story.study.broker.partitions
-            ends[self.story.partition] = end
-            self.gathering.add_cut(Cut(Period(self._known), tuple(ends)))
+            ends = [0] * self.sequence.study.broker.partitions
+            ends[self.sequence.partition] = end
+            self.logic.add_cut(Cut(Period(self._known), tuple(ends)))
 
     def _resume(self, *, known: bool) -> None:
-        state = unpack_arrays(pack_arrays(self.gathering.arrays()))
-        self.gathering = GathererLogic.restored(self.place, state)
-        amount, self._known = self._known - self.gathering.period, int(self.gathering.period)
+        state = unpack_arrays(pack_arrays(self.logic.arrays()))
+        self.logic = GathererLogic.restored(self.context, state)
+        amount, self._known = self._known - self.logic.period, int(self.logic.period)
         self._learn(amount if known else 0)
 
 
-def told(story: Story) -> Told:
-    teller = Told(story)
-    teller.tell()
-    return teller
+def run_sequence(sequence: ReportSequence) -> SequenceRunner:
+    runner = SequenceRunner(sequence)
+    runner.run()
+    return runner
 
 
-def model_of(story: Story) -> Model:
-    records = [(line.offset, line.value) for line in story.lines]
-    return Model(story.study, story.partition, story.roster, records, story.ends)
+def model_of(sequence: ReportSequence) -> Model:
+    records = [(record.offset, record.value) for record in sequence.records]
+    return Model(sequence.study, sequence.partition, sequence.roster, records, sequence.ends)
 
 
 def closed(tallies: Sequence[Tally]) -> list[Closed]:
     return [Closed(tally.people, {name: counts.tolist() for name, counts in tally.counts.items()}) for tally in tallies]
 
 
-def check_tallies(story: Story) -> None:
-    teller = told(story)
-    assert closed(teller.tallies) == model_of(story).tallies()
-    assert [(tally.partition, tally.period) for tally in teller.tallies] == [
-        (story.partition, period) for period in range(1, len(story.ends) + 1)
+def check_tallies(sequence: ReportSequence) -> None:
+    runner = run_sequence(sequence)
+    assert closed(runner.tallies) == model_of(sequence).tallies()
+    assert [(tally.partition, tally.period) for tally in runner.tallies] == [
+        (sequence.partition, period) for period in range(1, len(sequence.ends) + 1)
     ]
 
 
-def check_rejects(story: Story) -> None:
-    teller, model = told(story), model_of(story)
-    if len(story.ends) == story.study.horizon:
-        assert rejected_reports(teller.rejects) == model.rejected()
-    assert len({reject.offset for reject in teller.rejects}) == len(teller.rejects)
+def check_rejects(sequence: ReportSequence) -> None:
+    runner, model = run_sequence(sequence), model_of(sequence)
+    if len(sequence.ends) == sequence.study.horizon:
+        assert rejected_reports(runner.rejects) == model.rejected()
+    assert len({reject.offset for reject in runner.rejects}) == len(runner.rejects)
     true = model.true_reasons()
-    for reject in teller.rejects:
-        assert reject.partition == story.partition
+    for reject in runner.rejects:
+        assert reject.partition == sequence.partition
         assert set(reject.by_reason) <= true[reject.offset]
 
 
 @settings(max_examples=3 * settings().max_examples)
-@given(stories())
-def test_tallies_are_those_of_the_model(story: Story) -> None:
-    check_tallies(story)
+@given(report_sequences())
+def test_tallies_are_those_of_the_model(sequence: ReportSequence) -> None:
+    check_tallies(sequence)
 
 
-@given(stories())
-def test_every_report_is_counted_or_rejected_once_with_a_true_reason(story: Story) -> None:
-    check_rejects(story)
+@given(report_sequences())
+def test_every_report_is_counted_or_rejected_once_with_a_true_reason(sequence: ReportSequence) -> None:
+    check_rejects(sequence)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_tallies_of_a_crowd_are_those_of_the_model(seed: int) -> None:
-    check_tallies(crowded_story(seed))
+    check_tallies(large_report_sequence(seed))
 
 
 @pytest.mark.parametrize("seed", range(60, 75))
 def test_every_report_of_a_crowd_is_counted_or_rejected_once_with_a_true_reason(seed: int) -> None:
-    check_rejects(crowded_story(seed))
+    check_rejects(large_report_sequence(seed))
 
 
 class Partition:
@@ -134,21 +145,21 @@ class Partition:
 
     def __init__(self, population: Population | None = None) -> None:
         self.study = build_study(WindowRelease("w", 1), horizon=3, population=population, partitions=1, alphabet="abc")
-        self.gathering = GathererLogic(PartitionContext(self.study, 0, KEY))
+        self.logic = GathererLogic(PartitionContext(self.study, 0, KEY))
         self.end = 0
 
     def say(self, *reports: tuple[str, int, str]) -> None:
-        lines = [Line(self.end + place, encode_report(*report)) for place, report in enumerate(reports)]
-        self.end += len(lines)
-        self.gathering.ingest(lines)
+        records = [LogRecord(self.end + index, encode_report(*report)) for index, report in enumerate(reports)]
+        self.end += len(records)
+        self.logic.ingest(records)
 
     def cut(self, period: int, end: int | None = None) -> list[Tally]:
-        self.gathering.add_cut(Cut(Period(period), (self.end if end is None else end,)))
-        return self.gathering.close_periods(self.end)
+        self.logic.add_cut(Cut(Period(period), (self.end if end is None else end,)))
+        return self.logic.close_periods(self.end)
 
     def reasons(self) -> list[Reason]:
-        told = sorted(self.gathering.drain_rejects(), key=lambda reject: reject.offset)
-        return [reject.reason for reject in told]
+        run_sequence = sorted(self.logic.drain_rejects(), key=lambda reject: reject.offset)
+        return [reject.reason for reject in run_sequence]
 
 
 def counts(tallies: list[Tally]) -> list[list[int]]:
@@ -160,10 +171,10 @@ def test_a_period_is_not_settled_one_record_before_its_cut() -> None:
     partition.say(("p", 1, "b"))
 
     assert partition.cut(1, end=2) == []
-    assert partition.gathering.next_cut_offset() == 2
+    assert partition.logic.next_cut_offset() == 2
     partition.say(("q", 1, "c"))
-    assert counts(partition.gathering.close_periods(2)) == [[0, 1, 1]]
-    assert partition.gathering.next_cut_offset() is None
+    assert counts(partition.logic.close_periods(2)) == [[0, 1, 1]]
+    assert partition.logic.next_cut_offset() is None
 
 
 def test_a_partition_without_a_record_closes_with_nobody() -> None:
@@ -183,21 +194,21 @@ def test_a_cut_at_0_makes_everything_late() -> None:
 
 def test_with_a_roster_a_cut_at_0_leaves_everybody_at_the_initial_symbol() -> None:
     study = build_study(WindowRelease("w", 1), partitions=1, alphabet="abc")
-    gathering = GathererLogic(PartitionContext(study, 0, KEY, IDS))
-    gathering.ingest([Line(0, encode_report("p0", 1, "c"))])
-    gathering.add_cut(Cut(Period(1), (0,)))
+    logic = GathererLogic(PartitionContext(study, 0, KEY, IDS))
+    logic.ingest([LogRecord(0, encode_report("p0", 1, "c"))])
+    logic.add_cut(Cut(Period(1), (0,)))
 
-    assert counts(gathering.close_periods(1)) == [[len(IDS), 0, 0]]
-    assert [reject.reason for reject in gathering.drain_rejects()] == [Reason.LATE]
+    assert counts(logic.close_periods(1)) == [[len(IDS), 0, 0]]
+    assert [reject.reason for reject in logic.drain_rejects()] == [Reason.LATE]
 
 
 def test_several_periods_may_close_at_once() -> None:
     partition = Partition()
     partition.say(("p", 1, "b"), ("p", 2, "c"), ("q", 1, "a"))
-    partition.gathering.add_cut(Cut(Period(1), (3,)))
-    partition.gathering.add_cut(Cut(Period(2), (3,)))
+    partition.logic.add_cut(Cut(Period(1), (3,)))
+    partition.logic.add_cut(Cut(Period(2), (3,)))
 
-    assert counts(partition.gathering.close_periods(3)) == [[1, 1, 0], [1, 0, 1]]
+    assert counts(partition.logic.close_periods(3)) == [[1, 1, 0], [1, 0, 1]]
 
 
 def test_a_report_for_a_later_period_waits_for_it() -> None:
@@ -226,7 +237,7 @@ def test_without_a_roster_reports_for_later_periods_count_from_the_admitting_rep
     if packed:
         names, times, symbols = zip(*said, strict=True)
         places = np.array([ALPHABET.index(symbol) for symbol in symbols], dtype=np.uint8)
-        partition.gathering.ingest([Line(0, ReportBatch(names, np.array(times, dtype=np.uint16), places).encode())])
+        partition.logic.ingest([LogRecord(0, ReportBatch(names, np.array(times, dtype=np.uint16), places).encode())])
         partition.end = 1
     else:
         partition.say(*said)
@@ -250,7 +261,7 @@ def test_after_the_last_period_every_report_is_late() -> None:
         partition.cut(period)
     partition.say(("p", 3, "c"), ("p", 4, "c"))
 
-    assert partition.gathering.close_periods(partition.end) == []
+    assert partition.logic.close_periods(partition.end) == []
     assert partition.reasons() == [Reason.LATE, Reason.PERIOD_OUT_OF_RANGE]
 
 
@@ -258,7 +269,7 @@ def test_a_partition_admits_twice_the_size_and_no_more() -> None:
     partition = Partition(Population(initial="a", size=2))
     partition.say(*[(name, 1, "b") for name in "abcdef"])
 
-    assert partition.gathering.people == 4
+    assert partition.logic.people == 4
     assert partition.reasons() == [Reason.NOT_ADMITTED] * 2
     assert [tally.people for tally in partition.cut(1)] == [4]
 
@@ -267,7 +278,7 @@ def test_every_kind_of_reject_says_why() -> None:
     study = build_study(WindowRelease("w", 1), partitions=2, alphabet="abc")
     at_home = [name for name in IDS if home_partition(name, 2) == 0]
     abroad = [name for name in IDS if home_partition(name, 2) == 1]
-    gathering = GathererLogic(PartitionContext(study, 0, KEY, at_home[:-1]))
+    logic = GathererLogic(PartitionContext(study, 0, KEY, at_home[:-1]))
     wrong = {
         b"no report": Reason.UNDECODABLE,
         encode_report(at_home[0], 1, "?"): Reason.UNKNOWN_SYMBOL,
@@ -276,11 +287,11 @@ def test_every_kind_of_reject_says_why() -> None:
         encode_report(abroad[0], 4, "a"): Reason.PERIOD_OUT_OF_RANGE,
         encode_report(abroad[0], 1, "a"): Reason.FOREIGN_PARTITION,
     }
-    gathering.ingest([Line(offset, value) for offset, value in enumerate(wrong)])
+    logic.ingest([LogRecord(offset, value) for offset, value in enumerate(wrong)])
 
-    told = sorted(gathering.drain_rejects(), key=lambda reject: reject.offset)
-    assert told == [Reject(0, offset, reason) for offset, reason in enumerate(wrong.values())]
-    assert gathering.drain_rejects() == []
+    run_sequence = sorted(logic.drain_rejects(), key=lambda reject: reject.offset)
+    assert run_sequence == [Reject(0, offset, reason) for offset, reason in enumerate(wrong.values())]
+    assert logic.drain_rejects() == []
 
 
 def test_reports_sent_before_the_study_begins_do_not_fix_later_periods() -> None:
@@ -314,11 +325,11 @@ def test_too_many_reports_that_wait_for_a_cut_pause_the_partition(monkeypatch: p
     monkeypatch.setattr("streamproc.gatherer.logic.MAX_UNDECIDED", 100)
     partition = Partition(Population(initial="a", ahead=1))
     partition.say(("p", 1, "a"), *[("p", 3, "c")] * 100)
-    before = partition.gathering.paused
+    before = partition.logic.paused
     partition.say(("p", 3, "c"))
-    then = partition.gathering.paused
+    then = partition.logic.paused
     partition.cut(1)
-    assert (before, then, partition.gathering.paused) == (False, True, False)
+    assert (before, then, partition.logic.paused) == (False, True, False)
     assert partition.reasons() == [Reason.TOO_EARLY] * 101
 
 
@@ -326,9 +337,9 @@ def test_rejects_carry_neither_id_nor_symbol() -> None:
     partition = Partition()
     partition.say(("secret-person", 9, "b"), ("secret-person", 1, "secret-symbol"))
 
-    told = b"".join(reject.encode() for reject in partition.gathering.drain_rejects())
-    assert told
-    assert b"secret" not in told
+    run_sequence = b"".join(reject.encode() for reject in partition.logic.drain_rejects())
+    assert run_sequence
+    assert b"secret" not in run_sequence
 
 
 def test_a_checkpoint_holds_no_id() -> None:
@@ -336,14 +347,14 @@ def test_a_checkpoint_holds_no_id() -> None:
     partition.say(("secret-person", 1, "b"), ("secret-person", 2, "b"))
     partition.cut(1)
 
-    assert b"secret" not in pack_arrays(partition.gathering.arrays())
+    assert b"secret" not in pack_arrays(partition.logic.arrays())
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
 def test_a_batch_follows_the_rule_within_itself(rule: Literal["first", "last"]) -> None:
     partition = Partition(Population(initial="a", duplicates=rule))
     batch = ReportBatch(["p", "p", "q"], np.array([1, 1, 1], dtype=np.uint16), np.array([1, 2, 0], dtype=np.uint8))
-    partition.gathering.ingest([Line(0, batch.encode())])
+    partition.logic.ingest([LogRecord(0, batch.encode())])
     partition.end = 1
 
     assert counts(partition.cut(1)) == [[1, 1, 0] if rule == "first" else [1, 0, 1]]
@@ -353,7 +364,7 @@ def test_a_batch_follows_the_rule_within_itself(rule: Literal["first", "last"]) 
 def test_alphabet_indices_of_a_batch_are_those_of_the_study() -> None:
     partition = Partition()
     batch = ReportBatch(["p", "q", "r"], np.array([1] * 3, dtype=np.uint16), np.array([0, 2, 3], dtype=np.uint8))
-    partition.gathering.ingest([Line(0, batch.encode())])
+    partition.logic.ingest([LogRecord(0, batch.encode())])
     partition.end = 1
 
     assert len(ALPHABET) == 3
@@ -374,13 +385,13 @@ def test_a_batch_with_many_distinct_periods_is_sorted_once(monkeypatch: pytest.M
     partition = Partition()
     periods = np.arange(65_536).astype(np.uint16)
     batch = ReportBatch(["p"] * len(periods), np.roll(periods, -1), np.zeros(len(periods), dtype=np.uint8))
-    partition.gathering.ingest([Line(0, batch.encode())])
+    partition.logic.ingest([LogRecord(0, batch.encode())])
     partition.end = 1
 
     assert filed == [1, 2, 3]
     for period in (1, 2, 3):
         assert counts(partition.cut(period)) == [[1, 0, 0]]
-    [reject] = partition.gathering.drain_rejects()
+    [reject] = partition.logic.drain_rejects()
     assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 65_533}
 
 
@@ -388,17 +399,17 @@ def test_rejected_reports_are_counted_before_the_reject_of_their_batch_is_final(
     """One report of the batch is open until period 3 is settled."""
     partition = Partition()
     batch = ReportBatch(["p"] * 4, np.array([1, 3, 9, 9], dtype=np.uint16), np.zeros(4, dtype=np.uint8))
-    partition.gathering.ingest([Line(0, batch.encode())])
+    partition.logic.ingest([LogRecord(0, batch.encode())])
     partition.end = 1
 
-    assert partition.gathering.drain_reject_counts() == {Reason.PERIOD_OUT_OF_RANGE: 2}
+    assert partition.logic.drain_reject_counts() == {Reason.PERIOD_OUT_OF_RANGE: 2}
     for period in (1, 2):
         partition.cut(period)
-        assert partition.gathering.drain_rejects() == []
+        assert partition.logic.drain_rejects() == []
     partition.cut(3)
-    [reject] = partition.gathering.drain_rejects()
+    [reject] = partition.logic.drain_rejects()
     assert reject.by_reason == {Reason.PERIOD_OUT_OF_RANGE: 2}
-    assert partition.gathering.drain_reject_counts() == {}
+    assert partition.logic.drain_reject_counts() == {}
 
 
 def test_a_reject_does_not_go_through_all_open_batches(monkeypatch: pytest.MonkeyPatch) -> None:

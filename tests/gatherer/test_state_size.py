@@ -17,7 +17,7 @@ from streamproc.protocol.reports import ReportBatch, encode_batches, encode_repo
 from streamproc.protocol.state_file import pack_arrays, unpack_arrays
 from streamproc.releases.tally_state import TallyState
 from streamproc.study import CumulativeRelease, Population, WindowRelease
-from tests.stream_model.report_sequences import Line
+from tests.stream_model.report_sequences import LogRecord
 from tests.studies import build_study
 
 PEOPLE = 100_000
@@ -51,7 +51,7 @@ def everybody_reports(gathering: GathererLogic, period: int, offset: int) -> int
     """In batches; answers with the offset after them."""
     times, symbols = np.full(PEOPLE, period, dtype=np.uint16), np.zeros(PEOPLE, dtype=np.uint8)
     for value in encode_batches(NAMES, times, symbols):
-        gathering.ingest([Line(offset, value)])
+        gathering.ingest([LogRecord(offset, value)])
         offset += 1
     return offset
 
@@ -83,7 +83,7 @@ def test_at_most_64_bytes_a_person_before_and_after_it_is_known_who_takes_part(r
 def test_one_members_reports_for_every_later_period_take_kilobytes(rule: Literal["first", "last"]) -> None:
     gathering = full_partition(250_000, 365, rule)
     before = kept_bytes(gathering)
-    gathering.ingest([Line(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
+    gathering.ingest([LogRecord(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
     gathering.add_cut(Cut(Period(2), (1_000,)))
 
     # The next period has a slot of 9 bytes for each person, and some more.
@@ -107,7 +107,7 @@ def test_everybodys_reports_for_later_periods_take_12_bytes_each_at_most(rule: L
 def test_a_checkpoint_with_slots_for_later_periods_is_read_sparsely(rule: Literal["first", "last"]) -> None:
     """As state files before version 3 have them."""
     gathering = full_partition(PEOPLE, 365, rule)
-    gathering.ingest([Line(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
+    gathering.ingest([LogRecord(10 + t, encode_report(NAMES[-1], t, "1")) for t in range(2, 366)])
     gathering.add_cut(Cut(Period(2), (1_000,)))
     state = {name: array for name, array in gathering.arrays().items() if not name.startswith(KINDS)}
     for period, reports in gathering._open._reports.items():
@@ -132,7 +132,7 @@ def test_a_checkpoint_with_reports_for_3000_periods_can_be_read(rule: Literal["f
     study = build_study(WindowRelease("w", 1), partitions=1, horizon=3_000, population=population)
     gathering = GathererLogic(PartitionContext(study, 0, b"k" * 32))
     reports = [(name, period) for period in range(1, 3_001) for name in NAMES[:3]]
-    gathering.ingest([Line(offset, encode_report(name, t, "1")) for offset, (name, t) in enumerate(reports)])
+    gathering.ingest([LogRecord(offset, encode_report(name, t, "1")) for offset, (name, t) in enumerate(reports)])
     gathering.add_cut(Cut(Period(1), (cut,)))
     assert len(gathering.close_periods(9_000)) == 1
 
@@ -155,7 +155,7 @@ def test_batches_with_a_later_and_a_bad_report_take_the_stated_memory(rule: Lite
     for period in range(3, 13):
         times = np.array([period, 0], dtype=np.uint16)
         batches = [ReportBatch([name, name], times, symbols).encode() for name in NAMES[:2_000]]
-        gathering.ingest([Line(offset + place, value) for place, value in enumerate(batches)])
+        gathering.ingest([LogRecord(offset + place, value) for place, value in enumerate(batches)])
         offset += len(batches)
     gathering.add_cut(Cut(Period(2), (offset,)))
     assert gathering.drain_rejects() == []
@@ -177,7 +177,7 @@ def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) ->
     gathering = GathererLogic(PartitionContext(study, 0, b"k" * 32))
     names = [f"person-{number}" for number in range(people)]
     times, symbols = np.ones(people, dtype=np.uint16), np.zeros(people, dtype=np.uint8)
-    gathering.ingest([Line(place, value) for place, value in enumerate(encode_batches(names, times, symbols))])
+    gathering.ingest([LogRecord(place, value) for place, value in enumerate(encode_batches(names, times, symbols))])
     gathering.add_cut(Cut(Period(1), (10,)))
     assert [tally.people for tally in gathering.close_periods(10)] == [people]
     return gathering
@@ -185,7 +185,7 @@ def full_partition(people: int, horizon: int, rule: Literal["first", "last"]) ->
 
 def test_periods_that_anybody_claims_do_not_fill_the_index_of_claims() -> None:
     gathering = full_partition(10, 2_000, "first")
-    gathering.ingest([Line(10 + t, encode_report(NAMES[0], t, "1")) for t in range(2, 2_001)])
+    gathering.ingest([LogRecord(10 + t, encode_report(NAMES[0], t, "1")) for t in range(2, 2_001)])
     assert len(gathering._codes._prepared) <= 514
     for period in range(2, 2_001):
         gathering.add_cut(Cut(Period(period), (3_000,)))

@@ -24,11 +24,21 @@ from streamproc.synthesizer.checkpoint import (
 )
 from streamproc.testing import SimulatedBroker, SimulatedLog
 from tests.forged import rechained
-from tests.golden_state.kept import HERE, SEED, STUDIES, Records, public_topics, records, released, set_up, versions
-from tests.stream.places import Place
+from tests.golden_state.recorded_study import (
+    HERE,
+    SEED,
+    STUDIES,
+    Records,
+    public_topics,
+    records,
+    released,
+    set_up,
+    versions,
+)
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import Programs
-from tests.stream_model.memory_folder import MemoryDisk
-from tests.stream_model.simulated_study import Diary
+from tests.stream_model.memory_folder import MemoryStateFolder
+from tests.stream_model.simulated_study import RecordingObserver
 
 GOLDEN = [folder for version in versions() for folder in sorted(version.iterdir())]
 TODAY = HERE / f"v{STATE_VERSION}"
@@ -43,19 +53,19 @@ def test_every_version_has_its_golden_state() -> None:
 def test_a_study_goes_on_from_a_golden_state_to_the_bytes_that_were_bound_to_come(
     golden: Path, tmp_path: Path, programs: Programs
 ) -> None:
-    place = set_up(golden, tmp_path, programs)
-    assert place.status()["released"] == 2
+    deployed = set_up(golden, tmp_path, programs)
+    assert deployed.status()["released"] == 2
 
-    place.start("run", "--until-done", "--seed", SEED).done()
+    deployed.start("run", "--until-done", "--seed", SEED).done()
 
-    assert without_salt(place, records(place, public_topics(place))) == without_salt(place, released(golden))
+    assert without_salt(deployed, records(deployed, public_topics(deployed))) == without_salt(deployed, released(golden))
 
 
-def without_salt(place: Place, found: Records) -> Records:
+def without_salt(deployed: DeployedStudy, found: Records) -> Records:
     """The ledger with period records that have no salt: those of versions 1 and 2 were written without."""
-    values = [bytes.fromhex(value) for [*_, value] in found[place.topics.ledger][0] if value is not None]
+    values = [bytes.fromhex(value) for [*_, value] in found[deployed.topics.ledger][0] if value is not None]
     plain = rechained(values, lambda record: replace(record, salt=None))
-    return {**found, place.topics.ledger: [[(None, value.hex()) for value in plain]]}
+    return {**found, deployed.topics.ledger: [[(None, value.hex()) for value in plain]]}
 
 
 @pytest.mark.parametrize("parameters", STUDIES, ids=lambda parameters: parameters.name)
@@ -66,20 +76,22 @@ def test_what_is_written_today_has_the_layout_of_its_version(parameters: object)
     study = read_study(folder / "study.toml")
     roster = None if study.population.roster is None else read_roster(folder / study.population.roster)
     mark = files[STATE_FILE][6:38]
-    again = MemoryDisk()
+    again = MemoryStateFolder()
 
-    stored = read_checkpoint(MemoryDisk(files), mark)
+    stored = read_checkpoint(MemoryStateFolder(files), mark)
     assert stored is not None
     write_checkpoint(again, mark, stored)
     mark_published(again, mark, stored.pending)
     log = SimulatedLog(SimulatedBroker(SystemClock()))
     for partition in range(study.broker.partitions):
-        place = GatheringPlace(study, partition, key_of(folder), roster)
-        reader = Gatherer(study, partition, roster, GathererPorts(log, MemoryDisk(files), SystemClock()), Diary())
-        writer = Gatherer(study, partition, roster, GathererPorts(log, again, SystemClock()), Diary())
-        gathering, position, topic, rejects = reader._resume(place, mark)
+        deployed = GatheringPlace(study, partition, key_of(folder), roster)
+        reader = Gatherer(
+            study, partition, roster, GathererPorts(log, MemoryStateFolder(files), SystemClock()), RecordingObserver()
+        )
+        writer = Gatherer(study, partition, roster, GathererPorts(log, again, SystemClock()), RecordingObserver())
+        gathering, position, topic, rejects = reader._resume(deployed, mark)
         assert topic is not None
-        writer._save(place, mark, gathering, position, topic, SimpleNamespace(position=rejects))
+        writer._save(deployed, mark, gathering, position, topic, SimpleNamespace(position=rejects))
 
     assert again.files.keys() == files.keys() == {STATE_FILE, PUBLISHED_MARK_FILE, "gather-0.state", "gather-1.state"}
     assert again.files == files

@@ -10,21 +10,21 @@ import pytest
 
 from streamproc.log.port import Log
 from tests.broker import KafkaBroker
-from tests.log.worlds import EmbeddedWorld, KafkaWorld, SimulatedWorld, World
+from tests.log.backends import EmbeddedBackend, KafkaBackend, LogBackend, SimulatedBackend
 
 
 @pytest.fixture(params=["simulated", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LogBackend]:
     async with AsyncExitStack() as stack:
         if request.param == "simulated":
-            yield SimulatedWorld(stack)
+            yield SimulatedBackend(stack)
         elif request.param == "embedded":
-            yield EmbeddedWorld(stack, tmp_path / "log")
+            yield EmbeddedBackend(stack, tmp_path / "log")
         else:
             broker: KafkaBroker = request.getfixturevalue("kafka_broker")
-            yield KafkaWorld(stack, broker.url)
+            yield KafkaBackend(stack, broker.url)
 
 
 @pytest.fixture
-async def log(world: World) -> Log:
-    return await world.connect()
+async def log(backend: LogBackend) -> Log:
+    return await backend.connect()

@@ -8,14 +8,14 @@ import pytest
 
 from streamproc.errors import RecordTooLarge
 from streamproc.log.port import MAX_RECORD_BYTES, Log, Offset
-from tests.log.worlds import World, new_topic, read_all, read_to
+from tests.log.backends import LogBackend, new_topic, read_all, read_to
 
 
-async def test_a_record_is_read_back_as_it_was_appended(world: World, log: Log) -> None:
+async def test_a_record_is_read_back_as_it_was_appended(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     await log.append(topic, 0, b"first", key=b"ann")
     await log.append(topic, 0, b"")
-    other = await world.connect()
+    other = await backend.connect()
 
     reader = await other.reader(topic, 0, Offset(0))
     found = await read_to(reader, 2)
@@ -47,9 +47,9 @@ async def test_thousands_of_records_keep_their_order(log: Log) -> None:
     assert await read_all(log, topic) == sent
 
 
-async def test_concurrent_appends_of_several_connections_are_all_there_once(world: World, log: Log) -> None:
+async def test_concurrent_appends_of_several_connections_are_all_there_once(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
-    connections = [log, await world.connect(), await world.connect()]
+    connections = [log, await backend.connect(), await backend.connect()]
 
     sent = [f"{number}/{each}".encode() for number in range(3) for each in range(20)]
     offsets = await asyncio.gather(*(connections[value[0] - 48].append(topic, 0, value) for value in sent))

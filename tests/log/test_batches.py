@@ -11,8 +11,8 @@ from streamproc.log.connect import connect
 from streamproc.log.kafka.record_batches import ReadableRecords
 from streamproc.log.port import Offset, TopicSettings
 from tests.broker import KafkaBroker
+from tests.log.backends import new_topic, read_all, read_to, values
 from tests.log.raw_batches import GZIP, batch_of, overlong, produce, with_strange_header
-from tests.log.worlds import new_topic, read_all, read_to, values
 
 MESSAGE_TOO_LARGE = 10
 

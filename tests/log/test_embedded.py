@@ -19,8 +19,8 @@ from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic
 from streamproc.log.embedded import EmbeddedLog
 from streamproc.log.port import Offset, TopicSettings
 from streamproc.storage.filesystem import FileLock, is_held
+from tests.log.backends import new_topic, read_all, values
 from tests.log.uncommitted import read_uncommitted
-from tests.log.worlds import new_topic, read_all, values
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -221,9 +221,9 @@ async def test_a_folder_that_vanishes_while_it_is_used_is_unavailable_or_empty(l
     topic = await new_topic(log)
     shutil.rmtree(log.folder)
 
-    async with EmbeddedLog(log.folder) as anew:
+    async with EmbeddedLog(log.folder) as reopened:
         with pytest.raises(NoSuchTopic):
-            await anew.append(topic, 0, b"x")
+            await reopened.append(topic, 0, b"x")
 
 
 async def test_a_member_that_is_closed_in_the_middle_of_a_look_holds_nothing(

@@ -12,7 +12,7 @@ from streamproc.log.connect import connect
 from streamproc.log.kafka.consumer import PartitionConsumer
 from streamproc.log.port import Offset
 from tests.broker import KafkaBroker
-from tests.log.worlds import new_topic, values
+from tests.log.backends import new_topic, values
 
 pytestmark = pytest.mark.kafka
 

@@ -11,7 +11,7 @@ from streamproc.errors import LogUnavailable, NotAllowed
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, Offset, TopicSettings
 from tests.broker import KafkaBroker
-from tests.log.worlds import new_topic
+from tests.log.backends import new_topic
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from streamproc.log.connect import connect
 from streamproc.log.port import Log, Offset, Reader, TransactionalProducer
 from tests.broker import KafkaBroker
 from tests.broker.fixture import running
-from tests.log.worlds import new_topic, read_all, values
+from tests.log.backends import new_topic, read_all, values
 
 pytestmark = pytest.mark.kafka
 

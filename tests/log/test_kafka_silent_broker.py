@@ -10,7 +10,7 @@ import pytest
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, Offset
 from tests.broker import KafkaBroker
-from tests.log.worlds import new_topic
+from tests.log.backends import new_topic
 
 pytestmark = pytest.mark.kafka
 

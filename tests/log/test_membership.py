@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from streamproc.log.port import GroupMembership, Log
-from tests.log.worlds import World, new_topic
+from tests.log.backends import LogBackend, new_topic
 
 
 async def settled(*members: GroupMembership, partitions: int) -> list[frozenset[int]]:
@@ -27,11 +27,11 @@ async def test_a_lone_member_has_every_partition(log: Log) -> None:
     await member.close()
 
 
-async def test_members_share_and_take_over_what_one_leaves(world: World, log: Log) -> None:
+async def test_members_share_and_take_over_what_one_leaves(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log, partitions=4)
     first = await log.join_group(f"{topic}.gather", topic)
     await settled(first, partitions=4)
-    second = await (await world.connect()).join_group(f"{topic}.gather", topic)
+    second = await (await backend.connect()).join_group(f"{topic}.gather", topic)
 
     shares = await settled(first, second, partitions=4)
     assert [len(share) for share in shares] == [2, 2]
@@ -41,23 +41,25 @@ async def test_members_share_and_take_over_what_one_leaves(world: World, log: Lo
     await second.close()
 
 
-async def test_groups_do_not_share(world: World, log: Log) -> None:
+async def test_groups_do_not_share(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log, partitions=2)
     one = await log.join_group(f"{topic}.one", topic)
-    two = await (await world.connect()).join_group(f"{topic}.two", topic)
+    two = await (await backend.connect()).join_group(f"{topic}.two", topic)
 
     assert await settled(one, partitions=2) == await settled(two, partitions=2) == [frozenset({0, 1})]
     await one.close()
     await two.close()
 
 
-async def test_a_member_knows_that_it_has_joined_also_when_no_partition_is_left_for_it(world: World, log: Log) -> None:
+async def test_a_member_knows_that_it_has_joined_also_when_no_partition_is_left_for_it(
+    backend: LogBackend, log: Log
+) -> None:
     topic = await new_topic(log, partitions=1)
     first = await log.join_group(f"{topic}.gather", topic)
     before = first.joined
     await settled(first, partitions=1)
     assert (before, first.joined) == (False, True)
-    second = await (await world.connect()).join_group(f"{topic}.gather", topic)
+    second = await (await backend.connect()).join_group(f"{topic}.gather", topic)
     async with asyncio.timeout(60):
         while not second.joined:
             await asyncio.gather(first.assigned(timeout=0.1), second.assigned(timeout=0.1))

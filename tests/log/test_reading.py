@@ -8,17 +8,17 @@ import pytest
 
 from streamproc.errors import NoSuchTopic, OffsetLost
 from streamproc.log.port import Log, Offset, TopicSettings
-from tests.log.worlds import World, new_topic, read_all, read_to, values
+from tests.log.backends import LogBackend, new_topic, read_all, read_to, values
 
 
-async def test_a_reader_begins_at_its_offset_and_follows(world: World, log: Log) -> None:
+async def test_a_reader_begins_at_its_offset_and_follows(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     await log.append_many(topic, 0, [(None, b"0"), (None, b"1"), (None, b"2")])
     reader = await log.reader(topic, 0, Offset(1))
 
     assert values(await read_to(reader, 3)) == [b"1", b"2"]
     later = asyncio.create_task(reader.read(timeout=60))
-    await (await world.connect()).append(topic, 0, b"3")
+    await (await backend.connect()).append(topic, 0, b"3")
     assert values(await later) == [b"3"]
     assert reader.position == 4
     await reader.close()
@@ -73,10 +73,10 @@ async def test_an_offset_above_the_end_is_lost(log: Log) -> None:
     )
 
 
-async def test_an_offset_below_the_start_is_lost(world: World, log: Log) -> None:
+async def test_an_offset_below_the_start_is_lost(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     await log.append_many(topic, 0, [(None, b"%d" % number) for number in range(4)])
-    await world.trim(topic, 0, 3)
+    await backend.trim(topic, 0, 3)
 
     assert await log.start_offset(topic, 0) == 3
     assert await log.high_watermark(topic, 0) == 4
@@ -86,14 +86,14 @@ async def test_an_offset_below_the_start_is_lost(world: World, log: Log) -> None
     assert (lost.value.offset, lost.value.start, lost.value.end) == (2, 3, 4)
 
 
-async def test_a_reader_that_retention_overtakes_keeps_saying_so(world: World, log: Log) -> None:
+async def test_a_reader_that_retention_overtakes_keeps_saying_so(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     # More than a reader fetches ahead.
     await log.append_many(topic, 0, [(None, b"x" * 900_000)] * 8)
     reader = await log.reader(topic, 0, Offset(0))
     await reader.read(max_records=1, timeout=60)
     at_end = await log.reader(topic, 0, Offset(8))
-    await world.trim(topic, 0, 8)
+    await backend.trim(topic, 0, 8)
 
     with pytest.raises(OffsetLost):
         # What was fetched before may still come, in order.
@@ -108,12 +108,12 @@ async def test_a_reader_that_retention_overtakes_keeps_saying_so(world: World, l
 
 
 @pytest.mark.parametrize("length", [1, 9], ids=["shorter", "longer"])
-async def test_a_recreated_topic_is_never_read_on(world: World, log: Log, length: int) -> None:
+async def test_a_recreated_topic_is_never_read_on(backend: LogBackend, log: Log, length: int) -> None:
     topic = await new_topic(log)
     await log.append_many(topic, 0, [(None, b"old")] * 3)
     reader = await log.reader(topic, 0, Offset(0))
     assert len(await read_to(reader, 3)) == 3
-    other = await world.connect()
+    other = await backend.connect()
     again = await other.reader(topic, 0, Offset(0))
     assert again.topic_id == reader.topic_id
     await again.close()
@@ -126,15 +126,15 @@ async def test_a_recreated_topic_is_never_read_on(world: World, log: Log, length
             await reader.read(timeout=0.3)
     assert reader.position == 3
     await reader.close()
-    anew = await log.reader(topic, 0, Offset(0))
-    assert anew.topic_id != reader.topic_id
-    await anew.close()
+    reopened = await log.reader(topic, 0, Offset(0))
+    assert reopened.topic_id != reader.topic_id
+    await reopened.close()
 
 
-async def test_a_reader_of_a_deleted_topic_says_so_and_does_not_bring_it_back(world: World, log: Log) -> None:
+async def test_a_reader_of_a_deleted_topic_says_so_and_does_not_bring_it_back(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     reader = await log.reader(topic, 0, Offset(0))
-    await (await world.connect()).delete_topic(topic)
+    await (await backend.connect()).delete_topic(topic)
 
     for _ in range(3):
         with pytest.raises(NoSuchTopic):

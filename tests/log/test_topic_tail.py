@@ -7,7 +7,7 @@ import pytest
 from streamproc.errors import NoSuchTopic, TopicLost
 from streamproc.log.port import Log, TopicSettings
 from streamproc.log.topic_tail import TopicTail
-from tests.log.worlds import World, new_topic, values
+from tests.log.backends import LogBackend, new_topic, values
 
 
 async def test_a_tail_reads_from_the_first_record_and_knows_when_it_has_caught_up(log: Log) -> None:
@@ -41,10 +41,10 @@ async def test_a_topic_that_does_not_exist_yet_is_empty_until_it_is_created(log:
     await log.delete_topic("later")
 
 
-async def test_a_topic_whose_first_records_are_gone_is_refused(world: World, log: Log) -> None:
+async def test_a_topic_whose_first_records_are_gone_is_refused(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     await log.append_many(topic, 0, [(None, b"0"), (None, b"1")])
-    await world.trim(topic, 0, 1)
+    await backend.trim(topic, 0, 1)
 
     with pytest.raises(TopicLost, match="its first records are gone") as lost:
         await TopicTail(log, topic).poll(timeout=0)

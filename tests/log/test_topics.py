@@ -6,7 +6,7 @@ import pytest
 
 from streamproc.errors import NoSuchTopic
 from streamproc.log.port import Log, Offset, TopicSettings
-from tests.log.worlds import World, new_topic, read_all
+from tests.log.backends import LogBackend, new_topic, read_all
 
 
 async def test_a_topic_has_the_settings_it_was_created_with(log: Log) -> None:
@@ -18,9 +18,9 @@ async def test_a_topic_has_the_settings_it_was_created_with(log: Log) -> None:
     assert await log.settings_of(rejects) == TopicSettings(3, retention_ms=30 * 86_400_000)
 
 
-async def test_every_connection_sees_the_topics_and_their_partitions(world: World, log: Log) -> None:
+async def test_every_connection_sees_the_topics_and_their_partitions(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log, partitions=3)
-    other = await world.connect()
+    other = await backend.connect()
 
     assert (await other.topics())[topic] == 3
 

@@ -9,8 +9,8 @@ import pytest
 
 from streamproc.errors import Fenced, NoSuchTopic, OutcomeUnknown
 from streamproc.log.port import Log, Offset, TransactionalProducer
+from tests.log.backends import LogBackend, new_topic, read_all, read_to, values
 from tests.log.uncommitted import read_uncommitted
-from tests.log.worlds import World, new_topic, read_all, read_to, values
 
 
 async def fenced(log: Log, topic: str, *, timeout: float = 60.0) -> TransactionalProducer:
@@ -153,10 +153,10 @@ async def test_a_transaction_without_records_commits(log: Log) -> None:
     await transactor.close()
 
 
-async def test_fencing_aborts_what_the_older_one_left_open(world: World, log: Log) -> None:
+async def test_fencing_aborts_what_the_older_one_left_open(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     old = await begun(log, topic, b"zombie")
-    new = await fenced(await world.connect(), topic)
+    new = await fenced(await backend.connect(), topic)
 
     assert await log.last_stable_offset(topic, 0) == await log.high_watermark(topic, 0)
     assert await read_all(log, topic) == []
@@ -173,11 +173,11 @@ async def test_fencing_aborts_what_the_older_one_left_open(world: World, log: Lo
     await new.close()
 
 
-async def test_a_fenced_transactor_that_was_idle_can_append_nothing(world: World, log: Log) -> None:
+async def test_a_fenced_transactor_that_was_idle_can_append_nothing(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     old = await begun(log, topic, b"first")
     await old.commit()
-    new = await fenced(await world.connect(), topic)
+    new = await fenced(await backend.connect(), topic)
 
     with pytest.raises(Fenced):
         await old.begin()
@@ -189,10 +189,10 @@ async def test_a_fenced_transactor_that_was_idle_can_append_nothing(world: World
     await new.close()
 
 
-async def test_transactors_of_other_ids_are_left_alone(world: World, log: Log) -> None:
+async def test_transactors_of_other_ids_are_left_alone(backend: LogBackend, log: Log) -> None:
     one, two = await new_topic(log), await new_topic(log)
     first = await begun(log, one, b"one")
-    second = await begun(await world.connect(), two, b"two")
+    second = await begun(await backend.connect(), two, b"two")
     await first.commit()
     await second.commit()
 
@@ -215,13 +215,13 @@ async def test_a_transaction_open_for_too_long_is_aborted(log: Log) -> None:
     await transactor.close()
 
 
-async def test_a_crashed_owner_leaves_its_transaction_open_for_the_next(world: World, log: Log) -> None:
+async def test_a_crashed_owner_leaves_its_transaction_open_for_the_next(backend: LogBackend, log: Log) -> None:
     topic = await new_topic(log)
     crashed = await begun(log, topic, b"torn")
     await crashed.close()
     assert await log.last_stable_offset(topic, 0) == 0
 
-    successor = await begun(await world.connect(), topic, b"whole")
+    successor = await begun(await backend.connect(), topic, b"whole")
     await successor.commit()
 
     assert await read_all(log, topic) == [b"whole"]

@@ -18,7 +18,7 @@ from streamproc.privacy.window import Measure, WindowMechanism
 from streamproc.releases.cumulative import ratchet_halfwidth
 from streamproc.releases.query import quantile
 from streamproc.releases.window_accuracy import noise_variance, rounding_variance_of, window_stderr
-from tests.releases.promises import promised_covariance, promised_variance, rounding_covariance
+from tests.releases.expected_noise import expected_covariance, expected_variance, rounding_covariance
 from tests.releases.random_studies import ALLOCATIONS, COUNTERS, MEASURES
 
 
@@ -35,9 +35,9 @@ def test_a_standard_error_is_that_of_the_promised_covariance(
     mechanism = mechanism_of(q, k, horizon, measure, rho)
     size = st.lists(st.floats(-3, 3), min_size=q**k, max_size=q**k)
     weights = np.array(data.draw(size))
-    v = promised_variance(q, k, horizon, measure, Adjacency.REPLACE_ONE, rho)
+    v = expected_variance(q, k, horizon, measure, Adjacency.REPLACE_ONE, rho)
     rounding = weights @ rounding_covariance(q, k, measure, period) @ weights
-    both = weights @ promised_covariance(q, k, measure, v, period) @ weights
+    both = weights @ expected_covariance(q, k, measure, v, period) @ weights
     assert rounding_variance_of(mechanism, weights, Period(period)) == pytest.approx(rounding, rel=1e-6, abs=1e-9)
     assert noise_variance(mechanism, weights) == pytest.approx(both - rounding, rel=1e-6, abs=1e-6)
     assert window_stderr(mechanism, weights, Period(period)) ** 2 == pytest.approx(both, rel=1e-6, abs=1e-6)

@@ -24,7 +24,6 @@ from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.releases.chances import assert_share_at_least, assert_share_is
 from tests.releases.random_studies import (
     MEASURES,
     Filled,
@@ -36,6 +35,7 @@ from tests.releases.random_studies import (
     true_share,
     window_contract,
 )
+from tests.releases.statistical_checks import assert_share_at_least, assert_share_is
 from tests.studies import build_study
 
 BOTH = build_study(WindowRelease("w", 3), CumulativeRelease("c", ("1",)), horizon=5, rho=2.0)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamproc.releases.window_synthesis import clamp_groups
-from tests.releases.chances import assert_uniform
+from tests.releases.statistical_checks import assert_uniform
 
 COUNTS = st.lists(st.integers(-9, 9), min_size=1, max_size=7).filter(lambda counts: sum(counts) >= 0)
 

@@ -19,8 +19,8 @@ from streamproc.releases.cumulative_synthesis import CumulativeState, estimates,
 from streamproc.releases.step import Step
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study
-from tests.releases.chances import assert_covariance
 from tests.releases.random_studies import COUNTERS, Filled, sticky_panel, true_at_least
+from tests.releases.statistical_checks import assert_covariance
 from tests.studies import build_study
 
 
@@ -97,8 +97,8 @@ def test_unclamped_estimates_err_as_promised(counter: CounterName, allocation: A
             errors[at].append(estimates(contract.mechanism, state.measured, state.period) - truth[at])
     gain = gains(contract.mechanism.counter, horizon)
     for at in range(horizon):
-        promised = [contract.mechanism.sigmas[b] ** 2 * gain[at - b] for b in range(at + 1)]
-        assert_covariance(np.array(errors[at]), np.diag(promised))
+        expected = [contract.mechanism.sigmas[b] ** 2 * gain[at - b] for b in range(at + 1)]
+        assert_covariance(np.array(errors[at]), np.diag(expected))
 
 
 def test_real_noise_errs_as_promised_too() -> None:
@@ -110,8 +110,8 @@ def test_real_noise_errs_as_promised_too() -> None:
     gain = gains(contract.mechanism.counter, 3)
     for at in range(3):
         errors = [estimates(contract.mechanism, run[at][0].measured, Period(at + 1)) - truth[at] for run in runs]
-        promised = [contract.mechanism.sigmas[b] ** 2 * gain[at - b] for b in range(at + 1)]
-        assert_covariance(np.array(errors), np.diag(promised))
+        expected = [contract.mechanism.sigmas[b] ** 2 * gain[at - b] for b in range(at + 1)]
+        assert_covariance(np.array(errors), np.diag(expected))
 
 
 @given(st.sampled_from(COUNTERS), st.integers(0, 2**32), st.floats(-3, 2))

@@ -13,8 +13,8 @@ from streamproc.privacy.window import Measure, WindowMechanism
 from streamproc.releases.window_synthesis import WindowState, padding_of, step_window
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import WindowRelease
-from tests.releases.chances import assert_share_at_most
 from tests.releases.random_studies import window_contract
+from tests.releases.statistical_checks import assert_share_at_most
 from tests.studies import build_study
 
 

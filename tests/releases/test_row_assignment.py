@@ -16,7 +16,7 @@ from scipy import stats
 from streamproc.privacy.types import IntArray
 from streamproc.releases import row_assignment as rows
 from streamproc.releases.row_assignment import Codes, assign_symbols, narrowest_dtype, shuffled_rows
-from tests.releases.chances import FALSE_ALARM, assert_uniform
+from tests.releases.statistical_checks import FALSE_ALARM, assert_uniform
 
 TABLES = st.integers(1, 5).flatmap(
     lambda q: st.lists(st.lists(st.integers(0, 12), min_size=q, max_size=q), min_size=1, max_size=6)

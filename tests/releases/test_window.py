@@ -18,9 +18,9 @@ from streamproc.releases.window_synthesis import WindowState, contrasts, step_wi
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.releases.chances import FALSE_ALARM, assert_covariance
-from tests.releases.promises import promised_covariance, promised_variance
+from tests.releases.expected_noise import expected_covariance, expected_variance
 from tests.releases.random_studies import MEASURES, window_contract
+from tests.releases.statistical_checks import FALSE_ALARM, assert_covariance
 from tests.studies import build_study
 
 
@@ -72,24 +72,24 @@ def test_released_counts_err_as_promised(
     500 runs see a variance to within 6 percent: half the noise, zero-out noise under replace-one (half as much) and
     rounding left out (a third of the error where there is little noise) are far outside.
     """
-    rho = promised_variance(q, k, horizon, measure, adjacency, rho=1.0) / v
+    rho = expected_variance(q, k, horizon, measure, adjacency, rho=1.0) / v
     study = study_with(q, k, horizon, measure, adjacency, rho)
     contract = window_contract(study, n=30)
     errors = released_errors(contract, exact_tallies(study, 30), SeededEntropy(32).draw("w", Period(1)), runs=500)
     assert errors.shape[1] == horizon - k + 1
     for step in range(errors.shape[1]):
-        assert_covariance(errors[:, step], promised_covariance(q, k, measure, v, k + step))
+        assert_covariance(errors[:, step], expected_covariance(q, k, measure, v, k + step))
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_real_noise_errs_as_promised_too(measure: Measure) -> None:
     """From the operating system's entropy, synthetic people included; false alarm 1e-6 for each of two periods."""
-    rho = promised_variance(2, 2, 3, measure, Adjacency.REPLACE_ONE, rho=1.0) / 50
+    rho = expected_variance(2, 2, 3, measure, Adjacency.REPLACE_ONE, rho=1.0) / 50
     study = study_with(2, 2, 3, measure, Adjacency.REPLACE_ONE, rho)
     contract = window_contract(study, n=12)
     errors = released_errors(contract, exact_tallies(study, 12), SystemEntropy().draw("w", Period(1)), runs=300)
     for step in range(2):
-        assert_covariance(errors[:, step], promised_covariance(2, 2, measure, 50, 2 + step))
+        assert_covariance(errors[:, step], expected_covariance(2, 2, measure, 50, 2 + step))
 
 
 @pytest.mark.usefixtures("no_rows")
@@ -101,7 +101,7 @@ def test_the_steps_of_a_run_are_as_noisy_together_as_apart() -> None:
     study = study_with(2, 1, 4, "contrast", Adjacency.REPLACE_ONE, rho=0.05)
     draw = SeededEntropy(33).draw("w", Period(1))
     errors = released_errors(window_contract(study, n=10), exact_tallies(study, 10), draw, runs=400)[:, :, 0]
-    v = promised_variance(2, 1, 4, "contrast", Adjacency.REPLACE_ONE, 0.05)
+    v = expected_variance(2, 1, 4, "contrast", Adjacency.REPLACE_ONE, 0.05)
     assert_covariance(errors, (v / 2 + (1 - 2**-4) / 6) * np.eye(4))
 
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 import pytest
 
 from tests.secrets.planted import ALPHABET, PEOPLE
-from tests.secrets.story import Seen, Story
-from tests.stream.conftest import BROKERS, NewPlace, new_place, programs, shared_place  # noqa: F401
-from tests.stream.places import Place
+from tests.secrets.scenario import Scenario, Seen
+from tests.stream.conftest import BROKERS, DeployStudy, deploy_study, programs, shared_study  # noqa: F401
+from tests.stream.deployed_study import DeployedStudy
 
 
 @pytest.fixture(scope="module", params=BROKERS)
-def story(request: pytest.FixtureRequest, shared_place: NewPlace) -> Story:  # noqa: F811
-    place = shared_place(
+def scenario(request: pytest.FixtureRequest, shared_study: DeployStudy) -> Scenario:  # noqa: F811
+    deployed = shared_study(
         request.param, alphabet=ALPHABET, event=("SECRETSYMBOL",), horizon=3, partitions=2, people=PEOPLE, rho=0.001
     )
-    story = Story(place)
-    story.tell()
-    return story
+    scenario = Scenario(deployed)
+    scenario.run()
+    return scenario
 
 
 @pytest.fixture
-def seen(story: Story) -> Seen:
-    return story.seen
+def seen(scenario: Scenario) -> Seen:
+    return scenario.seen
 
 
 @pytest.fixture
-def place(story: Story) -> Place:
-    return story.place
+def deployed(scenario: Scenario) -> DeployedStudy:
+    return scenario.deployed

@@ -14,8 +14,8 @@ import numpy as np
 from aiokafka.partitioner import murmur2
 
 from streamproc.protocol.ledger import MeasurementChunk, decode_ledger
-from tests.stream.mail import home
-from tests.stream.places import Symbols
+from tests.stream.deployed_study import Symbols
+from tests.stream.report_traffic import home
 
 ALPHABET = ("calm", "SECRETSYMBOL", "rest")
 """All are in the public contract. That somebody reported one is not."""

@@ -6,17 +6,19 @@ import pytest
 
 from streamproc.service.registration import NOT_CHECKED
 from tests.secrets.planted import marks_in
-from tests.stream.conftest import NewPlace
-from tests.stream.mail import post, report
+from tests.stream.conftest import DeployStudy
+from tests.stream.report_traffic import report, send_raw
 
 
 @pytest.mark.parametrize("debug", ["", "1"], ids=["in a line", "in full"])
-def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(new_place: NewPlace, debug: str) -> None:
-    place = new_place("embedded", partitions=1, people=3)
-    place.do("init")
-    post(place, [report("SECRET-ID-1", 1, "1")])
+def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(deploy_study: DeployStudy, debug: str) -> None:
+    deployed = deploy_study("embedded", partitions=1, people=3)
+    deployed.do("init")
+    send_raw(deployed, [report("SECRET-ID-1", 1, "1")])
 
-    ended = place.programs.start("run", place.file, module="tests.secrets.faulty", environ={"STREAMPROC_DEBUG": debug}).end()
+    ended = deployed.programs.start(
+        "run", deployed.file, module="tests.secrets.faulty", environ={"STREAMPROC_DEBUG": debug}
+    ).end()
 
     assert ended.code == 1
     assert "ValueError" in ended.complaint

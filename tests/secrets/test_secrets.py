@@ -14,16 +14,16 @@ from tests.secrets.planted import (
     numbers_of,
     plain_hashes,
 )
-from tests.secrets.story import Seen
-from tests.stream.places import Place
-from tests.stream.seen import everything_public
+from tests.secrets.scenario import Seen
+from tests.stream.deployed_study import DeployedStudy
+from tests.stream.public_records import read_public_records
 
 
 def test_no_process_says_who_or_what(seen: Seen) -> None:
     said = {name: program.out + program.log for name, program in seen.processes.items()}
     said |= {name: ended.out + ended.complaint for name, ended in seen.commands.items() if name not in seen.public}
 
-    assert all(text for name, text in said.items() if name != "doomed")
+    assert all(text for name, text in said.items() if name != "crashing")
     assert {name: marks for name, text in said.items() if (marks := marks_in(text))} == {}
     assert [name for name, text in said.items() if "SECRETSYMBOL" in text] == []
 
@@ -59,16 +59,16 @@ def test_everybody_learns_only_what_is_released(seen: Seen) -> None:
             assert counts_in(numbers_in(content), seen.counts) == set(), path.name
 
 
-def test_public_topics_hold_no_id_and_no_exact_count(place: Place, seen: Seen) -> None:
-    for topic, values in everything_public(place).items():
+def test_public_topics_hold_no_id_and_no_exact_count(deployed: DeployedStudy, seen: Seen) -> None:
+    for topic, values in read_public_records(deployed).items():
         assert values
         for value in values:
             assert marks_in(value) == set(), topic
             assert counts_in(numbers_of(value), seen.counts) == set(), topic
 
 
-def test_rejects_say_where_and_why_but_not_whose(place: Place) -> None:
-    values = place.values(place.topics.rejects)
+def test_rejects_say_where_and_why_but_not_whose(deployed: DeployedStudy) -> None:
+    values = deployed.values(deployed.topics.rejects)
     reasons = b"".join(values)
 
     for reason in ("undecodable", "unknown-symbol", "unknown-person", "period-out-of-range", "late", "duplicate", "foreign"):
@@ -77,20 +77,20 @@ def test_rejects_say_where_and_why_but_not_whose(place: Place) -> None:
     assert b"SECRETSYMBOL" not in reasons
 
 
-def test_ids_are_in_the_reports_topic_only(place: Place) -> None:
-    reports = b"".join((record.key or b"") + (record.value or b"") for record in place.records(place.topics.reports))
+def test_ids_are_in_the_reports_topic_only(deployed: DeployedStudy) -> None:
+    reports = b"".join((record.key or b"") + (record.value or b"") for record in deployed.records(deployed.topics.reports))
     assert "SECRET-ID" in marks_in(reports), "the search itself works"
 
-    for topic in place.all_topics() - {place.topics.reports}:
-        for record in place.records(topic, committed=False):
+    for topic in deployed.all_topics() - {deployed.topics.reports}:
+        for record in deployed.records(topic, committed=False):
             assert marks_in((record.key or b"") + (record.value or b"")) == set(), topic
 
 
-def test_the_state_folder_is_its_owners_and_knows_nobody_by_name(place: Place, seen: Seen) -> None:
-    assert stat.S_IMODE(place.state.stat().st_mode) == 0o700
-    files = {path.name: path for path in place.state.iterdir()}
+def test_the_state_folder_is_its_owners_and_knows_nobody_by_name(deployed: DeployedStudy, seen: Seen) -> None:
+    assert stat.S_IMODE(deployed.state.stat().st_mode) == 0o700
+    files = {path.name: path for path in deployed.state.iterdir()}
     assert {"synthesizer.state", "synthesizer.settled", "gather-0.state", "gather-1.state"} <= files.keys()
-    files |= {f"{lost.name}, lost": lost for lost in (place.folder / "lost").glob("*")}
+    files |= {f"{lost.name}, lost": lost for lost in (deployed.folder / "lost").glob("*")}
     assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o600}
     for name, path in files.items():
         content = path.read_bytes()
@@ -101,23 +101,23 @@ def test_the_state_folder_is_its_owners_and_knows_nobody_by_name(place: Place, s
         assert sum(part in content for row in range(10) for part in murmur(row)) <= 2, name
 
 
-def test_after_a_purge_no_file_knows_anybody(place: Place, seen: Seen) -> None:
-    if not place.url.startswith("embedded:"):
+def test_after_a_purge_no_file_knows_anybody(deployed: DeployedStudy, seen: Seen) -> None:
+    if not deployed.url.startswith("embedded:"):
         assert seen.purged is None, "topics that are gone are gone on any broker, and files are the broker's own"
         return
     assert seen.purged is not None
-    assert marks_in((place.folder / "log" / "log.sqlite").read_bytes()), "the search itself works"
+    assert marks_in((deployed.folder / "log" / "log.sqlite").read_bytes()), "the search itself works"
 
     left = {path.relative_to(seen.purged): path.read_bytes() for path in seen.purged.rglob("*") if path.is_file()}
 
     assert {str(name) for name in left} >= {"study.toml", "log/log.sqlite"}
     assert {str(name): marks for name, content in left.items() if (marks := marks_in(content))} == {}
-    assert not (seen.purged / place.state.name).exists()
+    assert not (seen.purged / deployed.state.name).exists()
 
 
-def test_an_embedded_log_is_its_owners(place: Place) -> None:
-    folder = place.folder / "log"
-    if not place.url.startswith("embedded:"):
+def test_an_embedded_log_is_its_owners(deployed: DeployedStudy) -> None:
+    folder = deployed.folder / "log"
+    if not deployed.url.startswith("embedded:"):
         assert not folder.exists()
         return
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -12,14 +12,14 @@ import pytest
 
 from tests.broker.fixture import running
 from tests.broker.secure import SecureBroker
-from tests.security.life import HORIZON, PEOPLE
 from tests.security.principals import PRINCIPALS, Secured, command_lines
-from tests.stream.conftest import new_place, programs
-from tests.stream.places import Place
+from tests.security.whole_study import HORIZON, PEOPLE
+from tests.stream.conftest import deploy_study, programs
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import Programs, call
 from tests.studies import StudyParameters
 
-__all__ = ["new_place", "programs"]
+__all__ = ["deploy_study", "programs"]
 
 PARAMETERS = StudyParameters("guarded", horizon=HORIZON, k=2, partitions=2, people=PEOPLE)
 
@@ -74,9 +74,9 @@ def new_study(tmp_path: Path, programs: Programs, guarded_broker: SecureBroker) 
 def begin(home: Path, programs: Programs, broker: SecureBroker) -> Secured:
     """The study of the ACLs, without a topic yet."""
     home.mkdir()
-    place = Place(home, broker.url_of_scram, PARAMETERS, programs)
-    place.write_study()
-    study = Secured(place, broker)
+    deployed = DeployedStudy(home, broker.url_of_scram, PARAMETERS, programs)
+    deployed.write_study()
+    study = Secured(deployed, broker)
     study.remove_topics()
     return study
 

@@ -17,7 +17,7 @@ from streamproc.log.connect import connect
 from streamproc.log.port import Log
 from streamproc.protocol.topics import Topics
 from tests.broker.secure import SecureBroker
-from tests.stream.places import Place
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import Ended, Program
 
 REPORTER, GATHERER, SYNTHESIZER = "reporter", "gatherer", "synthesizer"
@@ -71,12 +71,12 @@ def rights(printed: str) -> list[Right]:
 class Secured:
     """One life of the study: its files are new, and so are its topics."""
 
-    place: Place
+    deployed: DeployedStudy
     broker: SecureBroker
 
     @property
     def topics(self) -> Topics:
-        return self.place.topics
+        return self.deployed.topics
 
     def environment(self, principal: str) -> dict[str, str]:
         """How that principal connects: with a password."""
@@ -84,16 +84,18 @@ class Secured:
 
     def state(self, principal: str) -> Path:
         """Everybody has a machine of their own."""
-        return self.place.folder / f"{principal}.state"
+        return self.deployed.folder / f"{principal}.state"
 
     def start(self, principal: str, command: str, *arguments: object) -> Program:
         """`streamproc COMMAND STUDY ARGUMENTS...` as a process of that principal."""
-        return self.place.start(command, "--state", self.state(principal), *arguments, environ=self.environment(principal))
+        return self.deployed.start(
+            command, "--state", self.state(principal), *arguments, environ=self.environment(principal)
+        )
 
     def call(self, principal: str, command: str, *arguments: object) -> Ended:
         """The same in this process, to its end."""
         with self.being(principal):
-            return self.place.call(command, "--state", self.state(principal), *arguments)
+            return self.deployed.call(command, "--state", self.state(principal), *arguments)
 
     def do(self, principal: str, command: str, *arguments: object) -> Ended:
         """The same, to its good end."""
@@ -108,7 +110,7 @@ class Secured:
             yield
 
     def connect(self, principal: str) -> Log:
-        return connect(self.place.url, environ=self.environment(principal))
+        return connect(self.deployed.url, environ=self.environment(principal))
 
     def append(self, principal: str, topic: str, value: bytes) -> None:
         async def work() -> None:
@@ -138,7 +140,7 @@ class Secured:
             async with connect(self.broker.url, environ={}) as log:
                 await (await log.transactional_producer(self.topics.transactional_id)).fence()
                 for topic in await log.topics():
-                    if topic.startswith(f"{self.place.parameters.name}."):
+                    if topic.startswith(f"{self.deployed.parameters.name}."):
                         await log.delete_topic(topic)
 
         run(work())

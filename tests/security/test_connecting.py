@@ -11,8 +11,8 @@ import pytest
 
 from tests.broker.secure import SecureBroker
 from tests.security.principals import ANALYST, GATHERER
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place
+from tests.stream.conftest import DeployStudy
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import Program
 
 pytestmark = pytest.mark.kafka
@@ -23,13 +23,13 @@ WRONG = "a-password-that-is-wrong"
 
 
 @pytest.fixture
-def place(new_place: NewPlace, secure_broker: SecureBroker) -> Place:
-    return new_place("embedded")
+def deployed(deploy_study: DeployStudy, secure_broker: SecureBroker) -> DeployedStudy:
+    return deploy_study("embedded")
 
 
-def verify(place: Place, url: str, environ: Environment) -> tuple[int, str]:
+def verify(deployed: DeployedStudy, url: str, environ: Environment) -> tuple[int, str]:
     with patch.dict(os.environ, environ):
-        ended = place.call("verify", "--broker", url)
+        ended = deployed.call("verify", "--broker", url)
     return ended.code, ended.complaint
 
 
@@ -92,9 +92,12 @@ def no_tls(broker: SecureBroker) -> tuple[str, Environment]:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_the_reason_is_one_line(
-    place: Place, secure_broker: SecureBroker, attempt: Callable[[SecureBroker], tuple[str, Environment]], said: str
+    deployed: DeployedStudy,
+    secure_broker: SecureBroker,
+    attempt: Callable[[SecureBroker], tuple[str, Environment]],
+    said: str,
 ) -> None:
-    code, complaint = verify(place, *attempt(secure_broker))
+    code, complaint = verify(deployed, *attempt(secure_broker))
 
     assert code == 5
     assert complaint.count("\n") == 1
@@ -102,17 +105,17 @@ def test_the_reason_is_one_line(
     assert WRONG not in complaint
 
 
-def test_who_has_the_right_certificate_is_that_principal(place: Place, guarded_broker: SecureBroker) -> None:
+def test_who_has_the_right_certificate_is_that_principal(deployed: DeployedStudy, guarded_broker: SecureBroker) -> None:
     environ = guarded_broker.mutual_environment(guarded_broker.certificates.client(ANALYST))
     with patch.dict(os.environ, environ):
-        may = place.call("verify", "--broker", guarded_broker.url_of_mutual_tls)
+        may = deployed.call("verify", "--broker", guarded_broker.url_of_mutual_tls)
     assert may.code == 5  # an analyst of another study
-    assert f"topic {place.topics.ledger}: the broker does not allow it" in may.complaint
+    assert f"topic {deployed.topics.ledger}: the broker does not allow it" in may.complaint
 
 
-def test_a_role_does_not_wait_for_a_broker_that_denies_it(place: Place, secure_broker: SecureBroker) -> None:
+def test_a_role_does_not_wait_for_a_broker_that_denies_it(deployed: DeployedStudy, secure_broker: SecureBroker) -> None:
     url, environ = wrong_password(secure_broker)
-    role = place.start("gather", "--broker", url, "--debug", environ=environ)
+    role = deployed.start("gather", "--broker", url, "--debug", environ=environ)
 
     ended = role.end()
 
@@ -128,14 +131,14 @@ def shown_of(role: Program, name: str) -> str:
     return shown
 
 
-def test_a_password_is_nowhere_to_be_seen(place: Place, secure_broker: SecureBroker, tmp_path: Path) -> None:
+def test_a_password_is_nowhere_to_be_seen(deployed: DeployedStudy, secure_broker: SecureBroker, tmp_path: Path) -> None:
     password = secure_broker.passwords[GATHERER]
     environ = secure_broker.environment(GATHERER)
-    waiting = place.start("gather", "--broker", "kafka://127.0.0.1:1", environ=environ)
+    waiting = deployed.start("gather", "--broker", "kafka://127.0.0.1:1", environ=environ)
     argv, variables = (shown_of(waiting, name) for name in ("cmdline", "environ"))
     waiting.kill()
 
-    ended = place.start("gather", "--broker", secure_broker.url_of_scram, "--debug", "--log-json", environ=environ).end()
+    ended = deployed.start("gather", "--broker", secure_broker.url_of_scram, "--debug", "--log-json", environ=environ).end()
 
     assert ended.code == 5  # connected, and then not allowed to see this study
     assert "the broker does not allow it" in ended.complaint or "this user may not see it" in ended.complaint
@@ -144,11 +147,11 @@ def test_a_password_is_nowhere_to_be_seen(place: Place, secure_broker: SecureBro
     assert environ[f"{K}PASSWORD_FILE"] in variables
 
 
-def test_a_password_file_that_everybody_can_read_is_said(place: Place, secure_broker: SecureBroker) -> None:
+def test_a_password_file_that_everybody_can_read_is_said(deployed: DeployedStudy, secure_broker: SecureBroker) -> None:
     shared = secure_broker.password_file("shared", secure_broker.passwords[ANALYST])
     shared.chmod(0o644)
     environ = secure_broker.environment(ANALYST) | {f"{K}PASSWORD_FILE": str(shared)}
 
-    ended = place.start("status", "--broker", "kafka://127.0.0.1:1", "--timeout", "0.2", environ=environ).end()
+    ended = deployed.start("status", "--broker", "kafka://127.0.0.1:1", "--timeout", "0.2", environ=environ).end()
 
     assert ended.complaint.count(f"{K}PASSWORD_FILE: everybody on this machine can read") == 1

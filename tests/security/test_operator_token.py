@@ -10,7 +10,7 @@ import pytest
 
 from streamproc.errors import InvalidInput
 from streamproc.service.http_server import TOKEN_FILE, Address, read_token
-from tests.stream.conftest import NewPlace
+from tests.stream.conftest import DeployStudy
 
 TOKEN = "a-token-that-nobody-guesses"
 
@@ -37,10 +37,10 @@ def ask(address: str, path: str, authorization: str | None = None, host: str | N
             return error.code, error.read().decode()
 
 
-def test_beyond_this_machine_what_is_private_needs_the_token(new_place: NewPlace, token_file: Path) -> None:
-    place = new_place("embedded")
+def test_beyond_this_machine_what_is_private_needs_the_token(deploy_study: DeployStudy, token_file: Path) -> None:
+    deployed = deploy_study("embedded")
     arguments = ("--public", "127.0.0.1:0", "--operator", "0.0.0.0:0")
-    role = place.start("run", *arguments, environ={TOKEN_FILE: str(token_file)})
+    role = deployed.start("run", *arguments, environ={TOKEN_FILE: str(token_file)})
     public, operator = (role.says("listening", times).rpartition("address=")[2] for times in (1, 2))
     operator = operator.replace("0.0.0.0", "127.0.0.1")
 
@@ -63,8 +63,8 @@ def test_beyond_this_machine_what_is_private_needs_the_token(new_place: NewPlace
     assert role.stop().code == 0
 
 
-def test_without_a_token_a_name_that_leads_to_this_machine_is_not_enough(new_place: NewPlace) -> None:
-    role = new_place("embedded").start("run", "--operator", "127.0.0.1:0")
+def test_without_a_token_a_name_that_leads_to_this_machine_is_not_enough(deploy_study: DeployStudy) -> None:
+    role = deploy_study("embedded").start("run", "--operator", "127.0.0.1:0")
     operator = role.says("listening").rpartition("address=")[2]
     port = operator.rpartition(":")[2]
 
@@ -84,8 +84,8 @@ def test_without_a_token_a_name_that_leads_to_this_machine_is_not_enough(new_pla
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:9101", "example.org:9101"])
-def test_without_a_token_it_listens_nowhere_else(new_place: NewPlace, address: str) -> None:
-    ended = new_place("embedded").call("run", "--operator", address)
+def test_without_a_token_it_listens_nowhere_else(deploy_study: DeployStudy, address: str) -> None:
+    ended = deploy_study("embedded").call("run", "--operator", address)
 
     assert ended.code == 2
     assert ended.complaint.count("\n") == 1

@@ -12,9 +12,9 @@ from streamproc.errors import NotAllowed
 from streamproc.log.port import Offset
 from tests.broker.secure import SecureBroker
 from tests.security.conftest import NewStudy
-from tests.security.life import HORIZON, PEOPLE
 from tests.security.principals import GATHERER, OPERATOR, REPORTER, STEWARD, SYNTHESIZER, run
-from tests.stream.places import random_symbols
+from tests.security.whole_study import HORIZON, PEOPLE
+from tests.stream.deployed_study import random_symbols
 from tests.stream.programs import Program
 
 pytestmark = pytest.mark.kafka
@@ -57,7 +57,7 @@ def test_an_old_password_is_refused_despite_an_old_connection(new_study: NewStud
 
 def test_a_running_role_that_is_denied_ends_with_5(new_study: NewStudy, guarded_broker: SecureBroker) -> None:
     study = new_study()
-    panel = study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=6))
+    panel = study.deployed.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=6))
     study.do(STEWARD, "init")
     study.do(REPORTER, "send", panel, "--period", 1)
     study.do(STEWARD, "close", "--period", 1)
@@ -94,7 +94,7 @@ def test_whatever_it_is_denied_while_it_runs(
     new_study: NewStudy, guarded_broker: SecureBroker, principal: str, operation: str, resource: str
 ) -> None:
     study = new_study()
-    panel = study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=7))
+    panel = study.deployed.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=7))
     study.do(STEWARD, "init")
     roles = {GATHERER: study.start(GATHERER, "gather"), SYNTHESIZER: study.start(SYNTHESIZER, "synthesize")}
     study.do(REPORTER, "send", panel, "--period", 1)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.broker.secure import SecureBroker
 from tests.security.conftest import NewStudy, print_acls
-from tests.security.life import Ended, live
 from tests.security.principals import Right, rights
+from tests.security.whole_study import PartFailed, run_study
 
 pytestmark = pytest.mark.kafka
 
@@ -46,8 +46,8 @@ def test_without_it_a_study_does_not_live(
     if not right.to_purge:
         leave_out()
     try:
-        with pytest.raises(Ended) as ended:
-            live(study, allow_purge if right.to_purge else None)
+        with pytest.raises(PartFailed) as ended:
+            run_study(study, allow_purge if right.to_purge else None)
     finally:
         if not right.to_purge:
             guarded_broker.acls("--add", *right.arguments)

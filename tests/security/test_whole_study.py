@@ -9,7 +9,6 @@ import pytest
 
 from tests.broker.secure import SecureBroker
 from tests.security.conftest import PARAMETERS, NewStudy
-from tests.security.life import HORIZON, PEOPLE, live
 from tests.security.principals import (
     ANALYST,
     GATHERER,
@@ -21,7 +20,8 @@ from tests.security.principals import (
     rights,
     run,
 )
-from tests.stream.places import random_symbols
+from tests.security.whole_study import HORIZON, PEOPLE, run_study
+from tests.stream.deployed_study import random_symbols
 
 pytestmark = pytest.mark.kafka
 
@@ -31,11 +31,11 @@ def test_a_study_lives_from_init_to_purge_with_the_printed_rights(
 ) -> None:
     study = new_study()
 
-    lived = live(study, purge_allowed)
+    result = run_study(study, purge_allowed)
 
-    assert lived.rejects == 1
-    assert (lived.status["released"], lived.status["watermark"]) == (HORIZON, None)
-    assert {(line["release"], line["period"]) for line in lived.seen} == {
+    assert result.rejects == 1
+    assert (result.status["released"], result.status["watermark"]) == (HORIZON, None)
+    assert {(line["release"], line["period"]) for line in result.seen} == {
         (release, period) for release in ("recent", "ever") for period in range(1, HORIZON + 1)
     }
     left = {topic.removeprefix("guarded.") for topic in run(topics(study, STEWARD))}
@@ -43,12 +43,12 @@ def test_a_study_lives_from_init_to_purge_with_the_printed_rights(
 
 
 def test_a_study_lives_with_certificates_instead_of_passwords(new_study: NewStudy, guarded_broker: SecureBroker) -> None:
-    place = replace(new_study().place, url=guarded_broker.url_of_mutual_tls)
-    place.write_study()
+    deployed = replace(new_study().deployed, url=guarded_broker.url_of_mutual_tls)
+    deployed.write_study()
 
-    lived = live(ByCertificate(place, guarded_broker))
+    result = run_study(ByCertificate(deployed, guarded_broker))
 
-    assert (lived.rejects, lived.status["released"], len(lived.seen)) == (1, HORIZON, 2 * HORIZON)
+    assert (result.rejects, result.status["released"], len(result.seen)) == (1, HORIZON, 2 * HORIZON)
 
 
 async def topics(study: Secured, principal: str) -> set[str]:
@@ -61,10 +61,10 @@ def test_a_synthesizer_with_a_schedule_closes_periods_with_the_printed_rights(
     new_study: NewStudy, guarded_broker: SecureBroker, printed: str
 ) -> None:
     study = new_study()
-    study.place.write_study(replace(PARAMETERS, schedule='[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "1h"\n'))
+    study.deployed.write_study(replace(PARAMETERS, schedule='[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "1h"\n'))
     more = set(rights(study.do(STEWARD, "init", "--print").out)) - set(rights(printed))
     study.do(STEWARD, "init")
-    study.do(REPORTER, "send", study.place.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=8)))
+    study.do(REPORTER, "send", study.deployed.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=8)))
 
     denied = study.start(SYNTHESIZER, "synthesize", "--catch-up").end()
     assert (denied.code, "guarded.reports" in denied.complaint.splitlines()[-1]) == (5, True)
@@ -83,7 +83,7 @@ def test_a_synthesizer_with_a_schedule_closes_periods_with_the_printed_rights(
 def test_a_steward_waits_for_a_release_without_the_right_to_read_tallies(new_study: NewStudy) -> None:
     study = new_study()
     study.do(STEWARD, "init")
-    study.do(REPORTER, "send", study.place.write_panel(random_symbols("01", 40, 2, seed=5)), "--period", 1)
+    study.do(REPORTER, "send", study.deployed.write_panel(random_symbols("01", 40, 2, seed=5)), "--period", 1)
     closing = study.start(STEWARD, "close", "--period", 1, "--wait")
     closing.says("waiting for a synthesizer to begin the study")
     synthesizer = study.start(SYNTHESIZER, "synthesize")

@@ -23,73 +23,73 @@ from streamproc.service.close import Awaited, CloseOutcome, Stage, close_period_
 from streamproc.service.deployment import Deployment
 from streamproc.study import Schedule
 from streamproc.testing import BEGINNING, Faults, in_virtual_time
-from tests.stream_model.simulated_study import StudyWorld
-from tests.synthesizer.runs import HISTORIES, STUDY, begun, fed
+from tests.stream_model.simulated_study import SimulatedStudy
+from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_with_tallies
 
 
 @dataclass(frozen=True)
 class Steward(Deployment):
     """The study as a steward has it, in a world."""
 
-    world: StudyWorld = field(kw_only=True)
+    simulated: SimulatedStudy = field(kw_only=True)
 
     def connect(self) -> Log:
-        return self.world.connection("steward")
+        return self.simulated.connection("steward")
 
 
-def steward_of(world: StudyWorld) -> Steward:
-    return Steward(STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, world=world)
+def steward_of(simulated: SimulatedStudy) -> Steward:
+    return Steward(STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, simulated=simulated)
 
 
-def in_a_study(story: Callable[[StudyWorld, Steward], Coroutine[Any, Any, None]]) -> None:
+def in_a_study(scenario: Callable[[SimulatedStudy, Steward], Coroutine[Any, Any, None]]) -> None:
     async def told() -> None:
-        world = await begun()
-        await story(world, steward_of(world))
+        simulated = await begin_study()
+        await scenario(simulated, steward_of(simulated))
 
     in_virtual_time(told())
 
 
-async def report(world: StudyWorld, period: int = 1) -> None:
-    await Reporter(world.log, STUDY).report("somebody", period, STUDY.alphabet[0])
+async def report(simulated: SimulatedStudy, period: int = 1) -> None:
+    await Reporter(simulated.log, STUDY).report("somebody", period, STUDY.alphabet[0])
 
 
 def test_a_first_period_nobody_reported_to_is_not_closed() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
-        before = world.snapshot()
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        before = simulated.snapshot()
         with pytest.raises(Refused, match="without people; send first"):
             await close_period_now(steward, Period(1))
-        assert world.snapshot() == before
-        await report(world)
+        assert simulated.snapshot() == before
+        await report(simulated)
         assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 def test_a_period_is_closed_once_and_in_its_turn() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
-        await report(world)
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        await report(simulated)
         assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
-        before = world.snapshot()
+        before = simulated.snapshot()
         assert await close_period_now(steward, Period(1)) is CloseOutcome.ALREADY
         with pytest.raises(InvalidInput, match="^period 3: period 2 must be closed first"):
             await close_period_now(steward, Period(3))
-        assert world.snapshot() == before
-        assert await last_closed_period(steward, world.log) == 1
+        assert simulated.snapshot() == before
+        assert await last_closed_period(steward, simulated.log) == 1
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 @pytest.mark.parametrize("partition", range(STUDY.broker.partitions))
 def test_closing_a_later_period_says_whether_any_partition_has_new_reports(partition: int) -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
-        await report(world, period=1)
-        await report(world, period=2)  # sent ahead: it belongs to period 2, but came before
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        await report(simulated, period=1)
+        await report(simulated, period=2)  # sent ahead: it belongs to period 2, but came before
         assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
         assert await close_period_now(steward, Period(2)) is CloseOutcome.SILENT
-        await world.log.append(Topics(STUDY.name).reports, partition, b"whatever it is")
+        await simulated.log.append(Topics(STUDY.name).reports, partition, b"whatever it is")
         assert await close_period_now(steward, Period(3)) is CloseOutcome.REPORTED
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 class ControlDenied(Faults):
@@ -99,12 +99,12 @@ class ControlDenied(Faults):
 
 
 def test_who_may_not_read_the_cuts_takes_every_period_for_open() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
-        await report(world)
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        await report(simulated)
         await close_period_now(steward, Period(1))
-        assert await last_closed_period(steward, world.connection("reporter", ControlDenied())) == 0
+        assert await last_closed_period(steward, simulated.connection("reporter", ControlDenied())) == 0
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 async def stages_of(steward: Steward, meanwhile: Coroutine[Any, Any, None]) -> list[str]:
@@ -121,10 +121,10 @@ async def stages_of(steward: Steward, meanwhile: Coroutine[Any, Any, None]) -> l
     return shown
 
 
-async def send_tally(world: StudyWorld, partition: int) -> None:
+async def send_tally(simulated: SimulatedStudy, partition: int) -> None:
     """Of period 1."""
     part = HISTORIES[partition :: STUDY.broker.partitions]
-    await world.send_tally(Tally(partition, Period(1), len(part), tallies_of(STUDY, part)[0]))
+    await simulated.send_tally(Tally(partition, Period(1), len(part), tallies_of(STUDY, part)[0]))
 
 
 @dataclass
@@ -135,16 +135,16 @@ class SlowCommits(Faults):
 
 
 def test_a_wait_for_a_release_shows_each_stage_of_it() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
         async def meanwhile() -> None:
             await asyncio.sleep(5)
-            log = world.connection("synthesizer", SlowCommits())
-            synthesizing = asyncio.create_task(world.synthesizer(log=log).run())
+            log = simulated.connection("synthesizer", SlowCommits())
+            synthesizing = asyncio.create_task(simulated.synthesizer(log=log).run())
             await asyncio.sleep(20)
             for partition in (1, 0):
-                await send_tally(world, partition)
+                await send_tally(simulated, partition)
                 await asyncio.sleep(5)
-            while world.ledger().period < 1:
+            while simulated.ledger().period < 1:
                 await asyncio.sleep(1)
             synthesizing.cancel()
 
@@ -155,28 +155,30 @@ def test_a_wait_for_a_release_shows_each_stage_of_it() -> None:
             "every partition is tallied; waiting for the synthesizer to release period 1",
         ]
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 def test_a_release_that_comes_soon_is_waited_for_without_a_word() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
-        assert await stages_of(steward, fed(world, world.synthesizer().run())) == []
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        assert await stages_of(steward, run_with_tallies(simulated, simulated.synthesizer().run())) == []
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 def test_a_wait_for_the_release_time_shows_that_time() -> None:
     schedule = Schedule(BEGINNING, timedelta(minutes=1), release_after=timedelta(hours=2))
 
-    async def story() -> None:
-        world = await StudyWorld(replace(STUDY, schedule=schedule)).begin()
-        steward = replace(steward_of(world), study=world.study, clock=world.clock, timeout=3 * 60 * 60)
+    async def scenario() -> None:
+        simulated = await SimulatedStudy(replace(STUDY, schedule=schedule)).begin()
+        steward = replace(steward_of(simulated), study=simulated.study, clock=simulated.clock, timeout=3 * 60 * 60)
 
         async def meanwhile() -> None:
-            synthesizing = asyncio.create_task(world.synthesizer(log=world.connection("synthesizer", SlowCommits())).run())
+            synthesizing = asyncio.create_task(
+                simulated.synthesizer(log=simulated.connection("synthesizer", SlowCommits())).run()
+            )
             for partition in (0, 1):
                 await asyncio.sleep(30)
-                await send_tally(world, partition)
+                await send_tally(simulated, partition)
             await asyncio.sleep(2 * 60 * 60 + 60)
             synthesizing.cancel()
 
@@ -188,7 +190,7 @@ def test_a_wait_for_the_release_time_shows_that_time() -> None:
             "every partition is tallied; waiting for the synthesizer to release period 1",
         ]
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @dataclass(frozen=True)
@@ -198,11 +200,13 @@ class Faulty(Steward):
     faults: Faults = field(kw_only=True)
 
     def connect(self) -> Log:
-        return self.world.connection("steward", self.faults)
+        return self.simulated.connection("steward", self.faults)
 
 
 def faulty(steward: Steward, faults: Faults) -> Faulty:
-    return Faulty(STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, world=steward.world, faults=faults)
+    return Faulty(
+        STUDY, STUDY.broker, Path("/"), Path("/state"), None, timeout=10.0, simulated=steward.simulated, faults=faults
+    )
 
 
 class TalliesDenied(Faults):
@@ -214,12 +218,12 @@ class TalliesDenied(Faults):
 
 
 def test_a_steward_without_the_right_to_read_tallies_sees_no_partition() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
         async def meanwhile() -> None:
-            synthesizing = asyncio.create_task(world.synthesizer().run())
+            synthesizing = asyncio.create_task(simulated.synthesizer().run())
             for partition in (0, 1):
                 await asyncio.sleep(10)
-                await send_tally(world, partition)
+                await send_tally(simulated, partition)
             await asyncio.sleep(10)
             synthesizing.cancel()
 
@@ -228,7 +232,7 @@ def test_a_steward_without_the_right_to_read_tallies_sees_no_partition() -> None
             "waiting for the gatherers and the synthesizer to release period 1",
         ]
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 class TalliesLost(Faults):
@@ -240,12 +244,12 @@ class TalliesLost(Faults):
 
 
 def test_tallies_that_are_lost_do_not_end_a_wait_for_a_release() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
         async def meanwhile() -> None:
-            synthesizing = asyncio.create_task(world.synthesizer().run())
+            synthesizing = asyncio.create_task(simulated.synthesizer().run())
             for partition in (0, 1):
                 await asyncio.sleep(10)
-                await send_tally(world, partition)
+                await send_tally(simulated, partition)
             await asyncio.sleep(10)
             synthesizing.cancel()
 
@@ -254,7 +258,7 @@ def test_tallies_that_are_lost_do_not_end_a_wait_for_a_release() -> None:
             "waiting for the gatherers and the synthesizer to release period 1",
         ]
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 def test_a_steward_without_the_right_to_read_tallies_sees_the_release_time() -> None:
@@ -278,17 +282,17 @@ class Away(Faults):
 
 
 def test_a_broker_that_is_away_for_a_while_is_shown_and_waited_for() -> None:
-    async def story(world: StudyWorld, steward: Steward) -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
         async def meanwhile() -> None:
             await asyncio.sleep(20)
-            await fed(world, world.synthesizer().run())
+            await run_with_tallies(simulated, simulated.synthesizer().run())
 
         now = asyncio.get_running_loop().time()
         beginning = "waiting for a synthesizer to begin the study"
         shown = await stages_of(faulty(steward, Away(now + 5, now + 10)), meanwhile())
         assert shown == [beginning, "waiting for the broker, which does not answer", beginning]
 
-    in_a_study(story)
+    in_a_study(scenario)
 
 
 def test_many_missing_partitions_are_not_all_named() -> None:
@@ -298,7 +302,7 @@ def test_many_missing_partitions_are_not_all_named() -> None:
 
 
 def test_lines_about_one_stage_are_paced(capsys: pytest.CaptureFixture[str]) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with show_stages(3) as show:
             for missing in range(25, 0, -1):
                 show(Stage(Awaited.TALLIES, Period(3), [missing]))
@@ -306,7 +310,7 @@ def test_lines_about_one_stage_are_paced(capsys: pytest.CaptureFixture[str]) -> 
             show(Stage(Awaited.SYNTHESIZER, Period(3)))
             show(Stage(Awaited.SYNTHESIZER, Period(3)))
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
     *paced, last = capsys.readouterr().err.splitlines()
     assert [line.rpartition(" of ")[2] for line in paced] == ["partition 25", "partition 15", "partition 5"]
     assert last == "period 3 is closed; every partition is tallied; waiting for the synthesizer to release period 3"

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from streamproc.service.connections import Connection, Limits
 from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.testing import VirtualLoop
-from tests.fuzz.site import Wire
+from tests.fuzz.listener_harness import RecordingTransport
 
 LIMITS = Limits(connections=4, reserved=2)
 
@@ -21,7 +21,7 @@ under_way: list[web.Request] = []
 """Requests that wait for ever."""
 
 
-class ClientTransport(Wire):
+class ClientTransport(RecordingTransport):
     """A connection whose client reads as much as the test says."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from streamproc.storage.clock import Clock
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.testing import Faults, in_virtual_time
 from tests.stream_model.fault_points import Slow
-from tests.synthesizer.runs import STUDY, begun, fed, two_periods
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 
 @dataclass
@@ -38,61 +38,61 @@ def deployment_in(folder: Path, clock: Clock) -> Deployment:
 
 
 def test_a_refusal_is_not_hidden_by_a_group_that_cannot_be_left(tmp_path: Path) -> None:
-    async def story() -> None:
-        world, away = (await two_periods()).world, AwayAtTheEnd()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated, away = (await run_two_periods()).simulated, AwayAtTheEnd()
+        deployment = deployment_in(tmp_path, simulated.clock)
         deployment.state_folder().write("gather-0.state", b"no checkpoint")
         with pytest.RaisesGroup(Refused, flatten_subgroups=True):
-            await gather(deployment, world.connection("gatherer", away), ProcessMonitor(deployment))
+            await gather(deployment, simulated.connection("gatherer", away), ProcessMonitor(deployment))
         assert away.left == ["gatherer"]
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_study_that_is_over_ends_well_though_the_group_cannot_be_left(tmp_path: Path) -> None:
-    async def story() -> None:
-        world, away = await begun(), AwayAtTheEnd()
-        deployment = deployment_in(tmp_path, world.clock)
-        gathering = gather(deployment, world.connection("gatherer", away), ProcessMonitor(deployment))
-        await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
+    async def scenario() -> None:
+        simulated, away = await begin_study(), AwayAtTheEnd()
+        deployment = deployment_in(tmp_path, simulated.clock)
+        gathering = gather(deployment, simulated.connection("gatherer", away), ProcessMonitor(deployment))
+        await asyncio.gather(gathering, run_with_tallies(simulated, simulated.synthesizer().run()))
         assert away.left == ["gatherer"]
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @dataclass(frozen=True)
 class KeptDisks(Deployment):
     """Remembers what its roles write through."""
 
-    disks: list[LocalStateFolder] = field(default_factory=list)
+    state_folders: list[LocalStateFolder] = field(default_factory=list)
 
     def state_folder(self) -> LocalStateFolder:
-        self.disks.append(super().state_folder())
-        return self.disks[-1]
+        self.state_folders.append(super().state_folder())
+        return self.state_folders[-1]
 
 
 def test_a_thread_that_outlives_its_gatherer_brings_nothing_back(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment = KeptDisks(STUDY, STUDY.broker, tmp_path, tmp_path / "state", None, clock=world.clock)
-        gathering = gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment))
-        await asyncio.gather(gathering, fed(world, world.synthesizer().run()))
-        (disk,) = deployment.disks
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment = KeptDisks(STUDY, STUDY.broker, tmp_path, tmp_path / "state", None, clock=simulated.clock)
+        gathering = gather(deployment, simulated.connection("gatherer"), ProcessMonitor(deployment))
+        await asyncio.gather(gathering, run_with_tallies(simulated, simulated.synthesizer().run()))
+        (state_folder,) = deployment.state_folders
         with deployment.idle_state_folder() as purged:
             purged.clear()
         with pytest.raises(Refused):
-            disk.write("gather-0.state", b"the last checkpoint")
+            state_folder.write("gather-0.state", b"the last checkpoint")
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment = deployment_in(tmp_path, simulated.clock)
         gathering = [
-            asyncio.create_task(gather(deployment, world.connection(name), ProcessMonitor(deployment)))
+            asyncio.create_task(gather(deployment, simulated.connection(name), ProcessMonitor(deployment)))
             for name in ("one", "other")
         ]
         for task in gathering:
@@ -104,18 +104,18 @@ def test_nobody_purges_a_folder_in_which_any_gatherer_works(tmp_path: Path) -> N
         with deployment.idle_state_folder():
             pass
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_gatherer_of_a_study_that_is_over_makes_no_state_folder(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        await fed(world, world.synthesizer().run())
-        deployment = deployment_in(tmp_path, world.clock)
-        await gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment))
+    async def scenario() -> None:
+        simulated = await begin_study()
+        await run_with_tallies(simulated, simulated.synthesizer().run())
+        deployment = deployment_in(tmp_path, simulated.clock)
+        await gather(deployment, simulated.connection("gatherer"), ProcessMonitor(deployment))
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 GAUGES = {"streamproc_lag_records", "streamproc_people", "streamproc_period_settled", "streamproc_state_bytes"}
@@ -141,19 +141,22 @@ def _gauges(health: ProcessMonitor) -> dict[tuple[str, str], float]:
 def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_reads(tmp_path: Path) -> None:
     """A topic that cannot be read is just where the lag alert is needed."""
 
-    async def story() -> None:
-        world = await begun()
-        deployment, people = deployment_in(tmp_path, world.clock), [f"p{number}" for number in range(20)]
-        synthesizer = asyncio.create_task(world.synthesizer().run())
-        gathering = asyncio.create_task(gather(deployment, world.connection("first"), ProcessMonitor(deployment)))
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment, people = deployment_in(tmp_path, simulated.clock), [f"p{number}" for number in range(20)]
+        synthesizer = asyncio.create_task(simulated.synthesizer().run())
+        gathering = asyncio.create_task(gather(deployment, simulated.connection("first"), ProcessMonitor(deployment)))
         for period in (1, 2, 3):
-            await Reporter(world.log, STUDY).report_all(people, period, ["0"] * 20)
+            await Reporter(simulated.log, STUDY).report_all(people, period, ["0"] * 20)
             if period < 3:
-                await append_cut(world.log, STUDY, Period(period))
+                await append_cut(simulated.log, STUDY, Period(period))
                 await asyncio.sleep(60.0)
             if period == 2:
                 await _cancelled(gathering)
-        health, log = ProcessMonitor(deployment), world.connection("second", Slow("read", world.topics.reports, 3600.0))
+        health, log = (
+            ProcessMonitor(deployment),
+            simulated.connection("second", Slow("read", simulated.topics.reports, 3600.0)),
+        )
         gathering = asyncio.create_task(gather(deployment, log, health))
         await asyncio.sleep(5.0)
         shown = _gauges(health)
@@ -167,26 +170,26 @@ def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_read
             assert shown["streamproc_period_settled", str(partition)] == 2
             assert shown["streamproc_state_bytes", f"gather-{partition}"] == file.stat().st_size
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @pytest.mark.parametrize("pinned", [(), range(STUDY.broker.partitions)], ids=["in a group", "pinned"])
 def test_once_the_study_is_over_nothing_is_shown_of_partitions(tmp_path: Path, pinned: Sequence[int]) -> None:
     """Nobody reads what comes after the last cut: what is shown of it would alert somebody for ever."""
 
-    async def story() -> None:
-        world = await begun()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment = deployment_in(tmp_path, simulated.clock)
         health, people = ProcessMonitor(deployment), [f"p{number}" for number in range(20)]
-        gathering = gather(deployment, world.connection("gatherer"), health, pinned)
-        roles = [asyncio.create_task(role) for role in (gathering, world.synthesizer().run())]
+        gathering = gather(deployment, simulated.connection("gatherer"), health, pinned)
+        roles = [asyncio.create_task(role) for role in (gathering, simulated.synthesizer().run())]
         for period in range(1, STUDY.horizon + 1):
-            await Reporter(world.log, STUDY).report_all(people, period, ["0"] * 20)
-            await append_cut(world.log, STUDY, Period(period))
+            await Reporter(simulated.log, STUDY).report_all(people, period, ["0"] * 20)
+            await append_cut(simulated.log, STUDY, Period(period))
             if period < STUDY.horizon:
                 await asyncio.sleep(60.0)
                 assert _shown(health) == GAUGES
         await asyncio.gather(*roles)
         assert _shown(health) == set()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())

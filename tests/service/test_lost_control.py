@@ -17,9 +17,9 @@ from streamproc.service.workers import gather, synthesize
 from streamproc.study.fingerprint import public_values
 from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_restore import restoring
-from tests.stream_model.simulated_study import StudyWorld
+from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
-from tests.synthesizer.runs import STUDY, begun, fed, two_periods
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 ROSTER = ("ann", "bob")
 
@@ -39,24 +39,26 @@ async def _send(deployment: Deployment, log: Log) -> None:
 COMMANDS = (_synthesize, _gather, _send, Deployment.check_begun)
 
 
-def deployment_of(world: StudyWorld, folder: Path) -> Deployment:
+def deployment_of(simulated: SimulatedStudy, folder: Path) -> Deployment:
     roster = None
-    if world.roster is not None:
+    if simulated.roster is not None:
         roster = folder / "roster.txt"
-        roster.write_text("\n".join(world.roster))
-    return Deployment(world.study, world.study.broker, folder, folder / "state", roster, seed=7, clock=world.clock)
+        roster.write_text("\n".join(simulated.roster))
+    return Deployment(
+        simulated.study, simulated.study.broker, folder, folder / "state", roster, seed=7, clock=simulated.clock
+    )
 
 
-async def lost(roster: Sequence[str] | None) -> StudyWorld:
+async def lost(roster: Sequence[str] | None) -> SimulatedStudy:
     """After two of three periods, or, with a roster, after the study's record."""
     if roster is None:
-        world = (await two_periods()).world
+        simulated = (await run_two_periods()).simulated
     else:
-        world = await StudyWorld(build_study(), roster).begin()
-        record = StudyRecord(public_values(world.study), world.fingerprint, insecure=True)
-        await world.log.append(world.topics.ledger, 0, record.encode())
-    await world.log.delete_topic(world.topics.control)
-    return world
+        simulated = await SimulatedStudy(build_study(), roster).begin()
+        record = StudyRecord(public_values(simulated.study), simulated.fingerprint, insecure=True)
+        await simulated.log.append(simulated.topics.ledger, 0, record.encode())
+    await simulated.log.delete_topic(simulated.topics.control)
+    return simulated
 
 
 @pytest.mark.parametrize("roster", [None, ROSTER], ids=["without a roster", "with a roster"])
@@ -64,30 +66,30 @@ async def lost(roster: Sequence[str] | None) -> StudyWorld:
 def test_it_is_refused_before_anything_is_made(
     tmp_path: Path, command: Callable[[Deployment, Log], Awaitable[None]], roster: Sequence[str] | None
 ) -> None:
-    async def story() -> None:
-        world = await lost(roster)
-        deployment, before = deployment_of(world, tmp_path), world.snapshot()
-        why = f"topic {world.topics.control}: is gone though the study has begun; without its key and its cuts"
+    async def scenario() -> None:
+        simulated = await lost(roster)
+        deployment, before = deployment_of(simulated, tmp_path), simulated.snapshot()
+        why = f"topic {simulated.topics.control}: is gone though the study has begun; without its key and its cuts"
         with pytest.raises(Refused, match=why):
-            await command(deployment, world.connection("role"))
-        assert world.snapshot() == before
+            await command(deployment, simulated.connection("role"))
+        assert simulated.snapshot() == before
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_study_that_is_over_and_purged_has_none_and_its_roles_end_well(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        await fed(world, world.synthesizer().run())
-        await purge_study(restoring(world, tmp_path / "state"))
-        deployment, before = deployment_of(world, tmp_path), world.snapshot()
+    async def scenario() -> None:
+        simulated = await begin_study()
+        await run_with_tallies(simulated, simulated.synthesizer().run())
+        await purge_study(restoring(simulated, tmp_path / "state"))
+        deployment, before = deployment_of(simulated, tmp_path), simulated.snapshot()
         for role in (_synthesize, _gather):
-            await role(deployment, world.connection("role"))
-        assert world.snapshot() == before
+            await role(deployment, simulated.connection("role"))
+        assert simulated.snapshot() == before
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 class Denied(Faults):
@@ -97,8 +99,8 @@ class Denied(Faults):
 
 
 def test_a_reporter_who_may_not_see_it_is_not_refused(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = (await two_periods()).world
-        await deployment_of(world, tmp_path).check_begun(world.connection("reporter", Denied()), only_reports=True)
+    async def scenario() -> None:
+        simulated = (await run_two_periods()).simulated
+        await deployment_of(simulated, tmp_path).check_begun(simulated.connection("reporter", Denied()), only_reports=True)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())

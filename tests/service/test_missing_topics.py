@@ -17,8 +17,8 @@ from streamproc.service.monitor import ProcessMonitor
 from streamproc.service.workers import gather, synthesize
 from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_gather import deployment_in
-from tests.stream_model.simulated_study import StudyWorld
-from tests.synthesizer.runs import STUDY, fed, two_periods
+from tests.stream_model.simulated_study import SimulatedStudy
+from tests.synthesizer.study_runs import STUDY, run_two_periods, run_with_tallies
 
 Command = Callable[[Deployment, Log], Awaitable[None]]
 
@@ -40,75 +40,78 @@ both_roles = pytest.mark.parametrize("role", [_synthesize, _gather], ids=["synth
 
 @both_roles
 def test_before_init_a_role_names_the_missing_topics_and_makes_nothing(tmp_path: Path, role: Command) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
-        deployment, before = deployment_in(tmp_path, world.clock), world.snapshot()
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
+        deployment, before = deployment_in(tmp_path, simulated.clock), simulated.snapshot()
         with pytest.raises(InvalidInput) as refused:
-            await role(deployment, world.connection("role"))
+            await role(deployment, simulated.connection("role"))
         assert refused.value.exit_code == 2
         said = str(refused.value)
         assert said.startswith(f"study {STUDY.name}: there is no topic ")
-        assert world.topics.control in said and world.topics.tallies in said
+        assert simulated.topics.control in said and simulated.topics.tallies in said
         assert said.endswith("; check the study's name and the broker, or create the topics with `streamproc init`")
-        assert world.snapshot() == before
+        assert simulated.snapshot() == before
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @both_roles
 def test_a_role_names_only_topics_that_it_uses(tmp_path: Path, role: Command) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
         with pytest.raises(InvalidInput) as refused:
-            await role(deployment_in(tmp_path, world.clock), world.connection("role"))
-        assert (world.topics.reports in str(refused.value)) == (role is _gather)
-        assert (world.topics.synthetic(STUDY.releases[0].name) in str(refused.value)) == (role is _synthesize)
+            await role(deployment_in(tmp_path, simulated.clock), simulated.connection("role"))
+        assert (simulated.topics.reports in str(refused.value)) == (role is _gather)
+        assert (simulated.topics.synthetic(STUDY.releases[0].name) in str(refused.value)) == (role is _synthesize)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @both_roles
 def test_an_init_that_did_not_finish_is_to_be_run_again(tmp_path: Path, role: Command) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
         for topic, settings in wanted_settings(STUDY, brokers=1).items():
-            await world.log.create_topic(topic, settings)
-        deployment = deployment_in(tmp_path, world.clock)
-        with pytest.raises(InvalidInput, match=f"topic {world.topics.control}: holds no key, .*; run it again"):
-            await role(deployment, world.connection("role"))
-        await append_key(world.log, STUDY)
-        await fed(world, synthesize(deployment, world.connection("synthesizer"), ProcessMonitor(deployment), catch_up=False))
+            await simulated.log.create_topic(topic, settings)
+        deployment = deployment_in(tmp_path, simulated.clock)
+        with pytest.raises(InvalidInput, match=f"topic {simulated.topics.control}: holds no key, .*; run it again"):
+            await role(deployment, simulated.connection("role"))
+        await append_key(simulated.log, STUDY)
+        await run_with_tallies(
+            simulated,
+            synthesize(deployment, simulated.connection("synthesizer"), ProcessMonitor(deployment), catch_up=False),
+        )
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @pytest.mark.parametrize("lost", ["reports", "tallies", "rejects"])
 def test_a_gatherer_refuses_a_study_that_has_begun_and_lost_a_topic(tmp_path: Path, lost: str) -> None:
-    async def story() -> None:
-        world = (await two_periods()).world
-        topic = getattr(world.topics, lost)
-        await world.log.delete_topic(topic)
-        deployment, before = deployment_in(tmp_path, world.clock), world.snapshot()
+    async def scenario() -> None:
+        simulated = (await run_two_periods()).simulated
+        topic = getattr(simulated.topics, lost)
+        await simulated.log.delete_topic(topic)
+        deployment, before = deployment_in(tmp_path, simulated.clock), simulated.snapshot()
         with pytest.raises(Refused, match=f"topic {topic}: is gone though the study has begun; restore it"):
-            await _gather(deployment, world.connection("role"))
-        assert world.snapshot() == before
+            await _gather(deployment, simulated.connection("role"))
+        assert simulated.snapshot() == before
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @pytest.mark.parametrize("role", [_synthesize, _gather, _run], ids=["synthesize", "gather", "run"])
 def test_a_state_folder_tells_that_the_study_has_begun_somewhere_else(tmp_path: Path, role: Command) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
+        deployment = deployment_in(tmp_path, simulated.clock)
         deployment.state_folder().write("synthesizer.state", b"of the lost study")
         with pytest.raises(Refused, match="or use the broker on which the study began"):
-            await role(deployment, world.connection("role"))
-        assert not await world.log.topics()
+            await role(deployment, simulated.connection("role"))
+        assert not await simulated.log.topics()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @dataclass
@@ -125,38 +128,41 @@ class Denied(Faults):
 
 
 def test_a_topic_that_may_not_be_seen_is_denied_and_not_called_missing(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
-        denied = Denied(world.topics.tallies)
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
+        denied = Denied(simulated.topics.tallies)
         with pytest.raises(
             NotAllowed,
-            match=f"^topic {world.topics.tallies}: does not exist, or this user may not see it; `streamproc init`",
+            match=f"^topic {simulated.topics.tallies}: does not exist, or this user may not see it; `streamproc init`",
         ) as refused:
-            await _gather(deployment_in(tmp_path, world.clock), world.connection("role", denied))
+            await _gather(deployment_in(tmp_path, simulated.clock), simulated.connection("role", denied))
         assert refused.value.exit_code == 5
         assert denied.asked == ["start_offset"]
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_the_synthesizer_of_run_creates_the_topics(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
-        deployment = deployment_in(tmp_path, world.clock)
-        work = synthesize(deployment, world.connection("run"), ProcessMonitor(deployment), catch_up=False, create=True)
-        await fed(world, work)
-        assert set(await world.log.topics()) == set(wanted_settings(STUDY, brokers=1))
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
+        deployment = deployment_in(tmp_path, simulated.clock)
+        work = synthesize(deployment, simulated.connection("run"), ProcessMonitor(deployment), catch_up=False, create=True)
+        await run_with_tallies(simulated, work)
+        assert set(await simulated.log.topics()) == set(wanted_settings(STUDY, brokers=1))
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_synthesizer_that_may_not_create_a_topic_says_so(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = StudyWorld(STUDY)
-        deployment, log = deployment_in(tmp_path, world.clock), world.connection("run", Denied(world.topics.tallies))
+    async def scenario() -> None:
+        simulated = SimulatedStudy(STUDY)
+        deployment, log = (
+            deployment_in(tmp_path, simulated.clock),
+            simulated.connection("run", Denied(simulated.topics.tallies)),
+        )
         with pytest.raises(
-            NotAllowed, match=f"^topic {world.topics.tallies}: this user may not create it, and .* `streamproc init`"
+            NotAllowed, match=f"^topic {simulated.topics.tallies}: this user may not create it, and .* `streamproc init`"
         ):
             await synthesize(deployment, log, ProcessMonitor(deployment), catch_up=False, create=True)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())

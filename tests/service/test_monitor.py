@@ -33,7 +33,7 @@ from streamproc.testing import BEGINNING, Faults, SimulatedLog, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
 from tests.service.test_gather import deployment_in
 from tests.studies import build_study
-from tests.synthesizer.runs import HISTORIES, STUDY, begun, fed, two_periods
+from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_two_periods, run_with_tallies
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
 
@@ -77,10 +77,10 @@ class Witness(ProcessMonitor):
 
 
 def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = (await two_periods()).world
-        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger)
-        health, log = Witness(deployment), SmallFetches(world.broker, fault)
+    async def scenario() -> None:
+        simulated = (await run_two_periods()).simulated
+        deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.ledger)
+        health, log = Witness(deployment), SmallFetches(simulated.broker, fault)
         gathering = asyncio.create_task(gather(deployment, log, health))
         for away in (False, True, False):
             fault.away = away
@@ -88,15 +88,15 @@ def test_what_is_shown_does_not_go_back_while_the_ledger_is_read_again(tmp_path:
         gathering.cancel()
         assert set(health.released_so_far) == {(2, 2)}
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.control)
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.control)
         health = ProcessMonitor(deployment)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
+        gathering = asyncio.create_task(gather(deployment, simulated.connection("gatherer", fault), health))
         ready = []
         for away in (True, False):
             fault.away = away
@@ -105,7 +105,7 @@ def test_gatherers_that_wait_for_their_study_are_ready_again_after_a_trouble(tmp
         assert ready == [False, True]
         await _end(gathering)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_how_long_a_gatherer_needs_is_not_public(tmp_path: Path) -> None:
@@ -151,10 +151,12 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path: Path, said: list[str]) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), ProcessMonitor(deployment)))
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.ledger)
+        gathering = asyncio.create_task(
+            gather(deployment, simulated.connection("gatherer", fault), ProcessMonitor(deployment))
+        )
         await asyncio.sleep(60.0)
         assert BROKER_BACK not in said
         for _ in range(2):
@@ -164,36 +166,40 @@ def test_that_the_broker_is_back_is_said_once_when_nothing_waits_for_it(tmp_path
         await _end(gathering)
         assert said.count(BROKER_BACK) == 2
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_an_outage_that_a_part_does_not_outlive_is_not_said_to_be_over(tmp_path: Path, said: list[str]) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.ledger, away=True)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), ProcessMonitor(deployment)))
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.ledger, away=True)
+        gathering = asyncio.create_task(
+            gather(deployment, simulated.connection("gatherer", fault), ProcessMonitor(deployment))
+        )
         await asyncio.sleep(60.0)
         await _end(gathering)
         assert BROKER_BACK not in said
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @pytest.mark.parametrize("pinned", [(), range(STUDY.broker.partitions)], ids=["in a group", "pinned"])
 def test_it_is_said_which_partitions_are_assigned_and_given_up(
     tmp_path: Path, said: list[str], pinned: Sequence[int]
 ) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment = deployment_in(tmp_path, world.clock)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer"), ProcessMonitor(deployment), pinned))
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment = deployment_in(tmp_path, simulated.clock)
+        gathering = asyncio.create_task(
+            gather(deployment, simulated.connection("gatherer"), ProcessMonitor(deployment), pinned)
+        )
         await asyncio.sleep(5.0)
         assigned = [f"partition assigned {partition}" for partition in range(STUDY.broker.partitions)]
         assert said == assigned
         await _end(gathering)
         assert said == assigned + [line.replace("assigned", "given up") for line in assigned]
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @dataclass
@@ -227,85 +233,85 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 
 def test_a_gatherer_that_cannot_send_its_tallies_is_not_ready(tmp_path: Path) -> None:
-    async def story() -> None:
-        world, fault = await begun(), Unwritable()
-        await Reporter(world.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
-        await world.close_period(1)
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated, fault = await begin_study(), Unwritable()
+        await Reporter(simulated.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
+        await simulated.close_period(1)
+        deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
-        synthesizer = asyncio.create_task(world.synthesizer().run())
+        synthesizer = asyncio.create_task(simulated.synthesizer().run())
         # Before it comes to the cut again it reads several times, which goes well.
-        gathering = asyncio.create_task(gather(deployment, SmallFetches(world.broker, fault), health))
+        gathering = asyncio.create_task(gather(deployment, SmallFetches(simulated.broker, fault), health))
         await _check_ready_once_it_can_write(health, fault)
         await _end(gathering, synthesizer)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @pytest.mark.parametrize("lost", ["reports", "control", "ledger"])
 def test_a_gatherer_that_cannot_read_is_not_ready_until_it_can_though_nobody_reports(tmp_path: Path, lost: str) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment, fault = deployment_in(tmp_path, world.clock), Away(getattr(world.topics, lost))
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment, fault = deployment_in(tmp_path, simulated.clock), Away(getattr(simulated.topics, lost))
         health = ProcessMonitor(deployment)
-        synthesizer = asyncio.create_task(world.synthesizer().run())
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
+        synthesizer = asyncio.create_task(simulated.synthesizer().run())
+        gathering = asyncio.create_task(gather(deployment, simulated.connection("gatherer", fault), health))
         for away in (False, True, False):
             fault.away = away
             await asyncio.sleep(60.0)
             assert health.ready is not away
         await _end(gathering, synthesizer)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_trouble_of_a_gatherer_ends_with_it(tmp_path: Path) -> None:
     """Somebody else has tallied the last period."""
 
-    async def story() -> None:
-        world = await begun()
-        deployment, fault = deployment_in(tmp_path, world.clock), Away(world.topics.reports, away=True)
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment, fault = deployment_in(tmp_path, simulated.clock), Away(simulated.topics.reports, away=True)
         health = ProcessMonitor(deployment)
-        gathering = asyncio.create_task(gather(deployment, world.connection("gatherer", fault), health))
-        await fed(world, world.synthesizer().run())
+        gathering = asyncio.create_task(gather(deployment, simulated.connection("gatherer", fault), health))
+        await run_with_tallies(simulated, simulated.synthesizer().run())
         await gathering
         assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) != 0
         assert health.ready
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_synthesizer_that_cannot_begin_the_study_is_not_ready(tmp_path: Path) -> None:
-    async def story() -> None:
-        world, fault = await begun(), Unwritable()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated, fault = await begin_study(), Unwritable()
+        deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
-        log = world.connection("synthesizer", fault)
+        log = simulated.connection("synthesizer", fault)
         synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=False))
         await _check_ready_once_it_can_write(health, fault)
         await _end(synthesizer)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path: Path) -> None:
-    async def story() -> None:
-        world, fault = await begun(), Unwritable(broken=False)
-        await Reporter(world.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
+    async def scenario() -> None:
+        simulated, fault = await begin_study(), Unwritable(broken=False)
+        await Reporter(simulated.log, STUDY).report_all(PEOPLE, 1, SYMBOLS)
         schedule = Schedule(BEGINNING, every=timedelta(hours=1))
-        deployment = replace(deployment_in(tmp_path, world.clock), study=replace(STUDY, schedule=schedule))
+        deployment = replace(deployment_in(tmp_path, simulated.clock), study=replace(STUDY, schedule=schedule))
         health = ProcessMonitor(deployment)
-        log = world.connection("synthesizer", fault)
+        log = simulated.connection("synthesizer", fault)
         synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=False))
         await asyncio.sleep(timedelta(hours=0.9).total_seconds())
         assert health.ready
         fault.broken = True
         await asyncio.sleep(timedelta(hours=0.1).total_seconds())
         await _check_ready_once_it_can_write(health, fault)
-        assert len(world.cuts()) == 1
+        assert len(simulated.cuts()) == 1
         await _end(synthesizer)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 @dataclass
@@ -323,26 +329,26 @@ class Unfenced(Faults):
 def test_a_synthesizer_that_waits_for_a_release_time_is_ready_and_stops_at_once(tmp_path: Path) -> None:
     """Also after a start with a broker that was away: what it waits for then is the time."""
 
-    async def story() -> None:
-        world = await begun()
+    async def scenario() -> None:
+        simulated = await begin_study()
         schedule = Schedule(BEGINNING, every=timedelta(hours=1), release_after=timedelta(hours=1))
-        deployment = replace(deployment_in(tmp_path, world.clock), study=replace(STUDY, schedule=schedule))
-        feeder = asyncio.create_task(world.feed(HISTORIES))
+        deployment = replace(deployment_in(tmp_path, simulated.clock), study=replace(STUDY, schedule=schedule))
+        feeder = asyncio.create_task(simulated.feed(HISTORIES))
         for start in range(2):
             health = ProcessMonitor(deployment)
-            log = world.connection("synthesizer", Unfenced(left=start))
+            log = simulated.connection("synthesizer", Unfenced(left=start))
             synthesizer = asyncio.create_task(synthesize(deployment, log, health, catch_up=True))
             await asyncio.sleep(600)
             assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) == start
             assert health.ready and health.publicly_ready
             assert health.operator.registry.get_sample_value("streamproc_held_period", {"study": STUDY.name}) == 1
-            assert world.ledger().period == 0 and not world.ledger().intents
-            before = world.clock.now()
+            assert simulated.ledger().period == 0 and not simulated.ledger().intents
+            before = simulated.clock.now()
             await _end(synthesizer)
-            assert world.clock.now() - before < timedelta(seconds=1)
+            assert simulated.clock.now() - before < timedelta(seconds=1)
         await feeder
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
@@ -350,8 +356,8 @@ def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
 ) -> None:
     clock = iter([0.0, 1.0, 5.0, 3605.0, 3607.0])  # made, all tallied, drawn, due, released
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    health, past = ProcessMonitor(deployment_in(tmp_path, SystemClock())), in_virtual_time(two_periods())
-    kept = read_checkpoint(past.disk, past.world.fingerprint)
+    health, partial_run = ProcessMonitor(deployment_in(tmp_path, SystemClock())), in_virtual_time(run_two_periods())
+    kept = read_checkpoint(partial_run.state_folder, partial_run.simulated.fingerprint)
     assert kept is not None
     with caplog.at_level(logging.INFO, logger="streamproc"):
         health.watermark(Period(2))
@@ -407,7 +413,7 @@ def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_stu
 
 
 async def _kept_after_two_periods() -> Synthesis:
-    past = await two_periods()
-    kept = read_checkpoint(past.disk, past.world.fingerprint)
+    partial_run = await run_two_periods()
+    kept = read_checkpoint(partial_run.state_folder, partial_run.simulated.fingerprint)
     assert kept is not None
     return kept.synthesis

@@ -20,8 +20,8 @@ from streamproc.storage.filesystem import LocalFileSystem
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing import Faults, in_virtual_time
-from tests.stream_model.simulated_study import StudyWorld
-from tests.synthesizer.runs import STUDY, begun, fed, two_periods
+from tests.stream_model.simulated_study import SimulatedStudy
+from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
 
 class FullFor(LocalFileSystem):
@@ -40,11 +40,11 @@ class FullFor(LocalFileSystem):
 class Meanwhile(Faults):
     """Something happens when the tallies are about to be read."""
 
-    world: StudyWorld
+    simulated: SimulatedStudy
     happens: Callable[[], Awaitable[object]] | None
 
     async def before(self, connection: str, call: str, topic: str | None) -> None:
-        happens = self.happens if (call, topic) == ("last_stable_offset", self.world.topics.tallies) else None
+        happens = self.happens if (call, topic) == ("last_stable_offset", self.simulated.topics.tallies) else None
         if happens is not None:
             self.happens = None
             await happens()
@@ -54,14 +54,14 @@ class Meanwhile(Faults):
 class Restoring(Deployment):
     """The study as whoever restores it has it, in a world."""
 
-    world: StudyWorld = field(kw_only=True)
+    simulated: SimulatedStudy = field(kw_only=True)
     full_for: str | None = None
     meanwhile: Callable[[], Awaitable[object]] | None = None
     """Happens while the topics are read."""
     before_lock: Callable[[], object] | None = None
 
     def connect(self) -> Log:
-        return self.world.connection("restore", Meanwhile(self.world, self.meanwhile))
+        return self.simulated.connection("restore", Meanwhile(self.simulated, self.meanwhile))
 
     def state_folder(self) -> LocalStateFolder:
         return LocalStateFolder(self.state, FullFor(self.full_for))
@@ -70,55 +70,55 @@ class Restoring(Deployment):
     def locked_state_folder(self) -> Iterator[LocalStateFolder]:
         if self.before_lock is not None:
             self.before_lock()
-        with super().locked_state_folder() as disk:
-            yield disk
+        with super().locked_state_folder() as state_folder:
+            yield state_folder
 
 
-def restoring(world: StudyWorld, state: Path) -> Restoring:
-    return Restoring(STUDY, STUDY.broker, state.parent, state, None, world=world)
+def restoring(simulated: SimulatedStudy, state: Path) -> Restoring:
+    return Restoring(STUDY, STUDY.broker, state.parent, state, None, simulated=simulated)
 
 
 @pytest.mark.parametrize("file", [STATE_FILE, PUBLISHED_MARK_FILE])
 def test_a_restore_that_runs_out_of_room_can_be_tried_again(tmp_path: Path, file: str) -> None:
-    async def story() -> None:
-        world = (await two_periods()).world
+    async def scenario() -> None:
+        simulated = (await run_two_periods()).simulated
 
-        roomy = restoring(world, tmp_path / "state")
+        roomy = restoring(simulated, tmp_path / "state")
         with pytest.raises(Refused, match=f"cannot write state file .*{file}: No space left"):
             await restore_state(replace(roomy, full_for=file), accept_cost=False)
         with pytest.raises(Refused, match="the state folder holds nothing"):
-            await world.synthesizer(disk=LocalStateFolder(tmp_path / "state")).run()
+            await simulated.synthesizer(state_folder=LocalStateFolder(tmp_path / "state")).run()
 
         assert await restore_state(roomy, accept_cost=False) == 2
         with pytest.raises(Refused, match="holds a state already"):
             await restore_state(roomy, accept_cost=False)
-        await world.synthesizer(disk=LocalStateFolder(tmp_path / "state")).run()
-        assert world.ledger().period == 3
-        assert all(len(versions) == 1 for versions in world.visible_draws().values())
+        await simulated.synthesizer(state_folder=LocalStateFolder(tmp_path / "state")).run()
+        assert simulated.ledger().period == 3
+        assert all(len(versions) == 1 for versions in simulated.visible_draws().values())
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_restore_that_is_refused_makes_no_folder(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = (await two_periods()).world
-        await world.log.delete_topic(world.topics.tallies)
+    async def scenario() -> None:
+        simulated = (await run_two_periods()).simulated
+        await simulated.log.delete_topic(simulated.topics.tallies)
         state = tmp_path / "state"
         with pytest.raises(Refused, match="is gone, so the state cannot be rebuilt"):
-            await restore_state(restoring(world, state), accept_cost=False)
+            await restore_state(restoring(simulated, state), accept_cost=False)
         assert not state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_nobody_purges_a_study_while_its_tallies_are_read_back_into_a_state(tmp_path: Path) -> None:
     """It would end well, and then a state would be written with what it deleted."""
     refused: list[str] = []
 
-    async def story() -> None:
-        world = await begun()
-        await fed(world, world.synthesizer().run())
-        deployment = restoring(world, tmp_path / "state")
+    async def scenario() -> None:
+        simulated = await begin_study()
+        await run_with_tallies(simulated, simulated.synthesizer().run())
+        deployment = restoring(simulated, tmp_path / "state")
 
         async def purge() -> None:
             with pytest.raises(Refused) as why:
@@ -130,29 +130,29 @@ def test_nobody_purges_a_study_while_its_tallies_are_read_back_into_a_state(tmp_
         await purge_study(deployment)
         assert not deployment.state.exists()
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
     assert refused == [f"state folder {tmp_path / 'state'}: another synthesizer is using it"]
 
 
 def test_what_was_purged_before_the_folder_was_locked_is_not_restored(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        await fed(world, world.synthesizer().run())
-        deployment = restoring(world, tmp_path / "state")
+    async def scenario() -> None:
+        simulated = await begin_study()
+        await run_with_tallies(simulated, simulated.synthesizer().run())
+        deployment = restoring(simulated, tmp_path / "state")
 
         def delete() -> None:
-            del world.broker.topics[world.topics.tallies]
+            del simulated.broker.topics[simulated.topics.tallies]
 
         with pytest.raises(Refused, match="is gone, so the state cannot be rebuilt"):
             await restore_state(replace(deployment, before_lock=delete), accept_cost=False)
         assert deployment.state_folder().read(STATE_FILE) is None
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_state_that_came_before_the_folder_was_locked_is_not_overwritten(tmp_path: Path) -> None:
-    async def story() -> None:
-        deployment = restoring((await two_periods()).world, tmp_path / "state")
+    async def scenario() -> None:
+        deployment = restoring((await run_two_periods()).simulated, tmp_path / "state")
 
         def write() -> None:
             deployment.state_folder().write(STATE_FILE, b"another's, and further on")
@@ -161,19 +161,19 @@ def test_a_state_that_came_before_the_folder_was_locked_is_not_overwritten(tmp_p
             await restore_state(replace(deployment, before_lock=write), accept_cost=False)
         assert deployment.state_folder().read(STATE_FILE) == b"another's, and further on"
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_state_holds_nothing_of_a_period_released_after_the_ledger_was_read(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = (await two_periods()).world
-        quiet, late = restoring(world, tmp_path / "quiet"), restoring(world, tmp_path / "late")
+    async def scenario() -> None:
+        simulated = (await run_two_periods()).simulated
+        quiet, late = restoring(simulated, tmp_path / "quiet"), restoring(simulated, tmp_path / "late")
         await restore_state(quiet, accept_cost=False)
-        released = world.synthesizer().run
+        released = simulated.synthesizer().run
 
         assert await restore_state(replace(late, meanwhile=released), accept_cost=False) == 2
 
-        assert world.ledger().period == 3
+        assert simulated.ledger().period == 3
         assert late.state_folder().read(STATE_FILE) == quiet.state_folder().read(STATE_FILE)
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())

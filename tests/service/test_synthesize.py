@@ -15,20 +15,20 @@ from streamproc.service.workers import synthesize
 from streamproc.testing import Faults, in_virtual_time
 from tests.service.test_gather import deployment_in
 from tests.stream_model.fault_points import Slow
-from tests.synthesizer.runs import STUDY, begun, fed
+from tests.synthesizer.study_runs import STUDY, begin_study, run_with_tallies
 
 
 def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
-    async def story() -> None:
-        world = await begun()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
-        log = world.connection("synthesizer", Slow("read", world.topics.ledger, 5.0))
-        await fed(world, synthesize(deployment, log, health, catch_up=False))
-        assert world.ledger().period == STUDY.horizon
+        log = simulated.connection("synthesizer", Slow("read", simulated.topics.ledger, 5.0))
+        await run_with_tallies(simulated, synthesize(deployment, log, health, catch_up=False))
+        assert simulated.ledger().period == STUDY.horizon
         assert health.public.registry.get_sample_value("streamproc_periods_released", {"study": STUDY.name}) == STUDY.horizon
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
 
 
 def test_a_start_that_is_refused_enters_nothing_into_the_registry(tmp_path: Path) -> None:
@@ -37,16 +37,16 @@ def test_a_start_that_is_refused_enters_nothing_into_the_registry(tmp_path: Path
     async def register(log: Log) -> None:
         entered.append(log)
 
-    async def story() -> None:
-        world = await begun()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated = await begin_study()
+        deployment = deployment_in(tmp_path, simulated.clock)
         deployment.state_folder().write("synthesizer.state", b"not a state file")
         health = ProcessMonitor(deployment)
         with pytest.raises(Refused, match="not a state file"):
-            await synthesize(deployment, world.log, health, catch_up=False, register=register)
+            await synthesize(deployment, simulated.log, health, catch_up=False, register=register)
         assert health.operator.registry.get_sample_value("streamproc_refused", {"study": STUDY.name}) == 1
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())
     assert not entered
 
 
@@ -65,13 +65,15 @@ class LastAnswerLost(Faults):
 
 
 def test_a_trouble_that_the_follower_of_the_ledger_does_not_live_to_see_passes_too(tmp_path: Path) -> None:
-    async def story() -> None:
-        world, fault = await begun(), LastAnswerLost()
-        deployment = deployment_in(tmp_path, world.clock)
+    async def scenario() -> None:
+        simulated, fault = await begin_study(), LastAnswerLost()
+        deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
-        await fed(world, synthesize(deployment, world.connection("synthesizer", fault), health, catch_up=False))
+        await run_with_tallies(
+            simulated, synthesize(deployment, simulated.connection("synthesizer", fault), health, catch_up=False)
+        )
         assert fault.commits >= 1 + 2 * STUDY.horizon
         assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) == 1
         assert health.operator.registry.get_sample_value("streamproc_ready", {"study": STUDY.name}) == 1
 
-    in_virtual_time(story())
+    in_virtual_time(scenario())

@@ -52,12 +52,12 @@ MUTANTS = (
         SYNTHESIZER,
         "Synthesizer._release",
         """
-        size = await self._ports.offload(write_checkpoint, self._ports.disk, self._fingerprint, stored)
-        await self._publish(transactor, drafted, announced=False)
+        size = await self._ports.offload(write_checkpoint, self._ports.state_folder, self._fingerprint, checkpoint)
+        await self._publish(producer, pending, announced=False)
         """,
         """
-        await self._publish(transactor, drafted, announced=False)
-        size = await self._ports.offload(write_checkpoint, self._ports.disk, self._fingerprint, stored)
+        await self._publish(producer, pending, announced=False)
+        size = await self._ports.offload(write_checkpoint, self._ports.state_folder, self._fingerprint, checkpoint)
         """,
     ),
     Mutation(
@@ -71,7 +71,7 @@ MUTANTS = (
         "an announced draw is drawn again after a restart",
         RECOVERY,
         "decide",
-        "next((intent for intent in ledger.intents if intent not in disk.abandoned), None)",
+        "next((intent for intent in ledger.intents if intent not in local.abandoned), None)",
         "None",
     ),
     Mutation(
@@ -85,8 +85,8 @@ MUTANTS = (
         "an old state folder is accepted",
         RECOVERY,
         "decide",
-        "disk.period == ledger.period and disk.digest == ledger.digest and binding is None",
-        "disk.period <= ledger.period and binding is None",
+        "local.period == ledger.period and local.digest == ledger.digest and binding is None",
+        "local.period <= ledger.period and binding is None",
     ),
     Mutation(
         "a period on disk counts as published after a restart",
@@ -125,12 +125,12 @@ MUTANTS = (
         SYNTHESIZER,
         "Synthesizer._publish",
         """
-        await transactor.commit()
-        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        await producer.commit()
+        await self._ports.offload(mark_published, self._ports.state_folder, self._fingerprint, pending)
         """,
         """
-        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
-        await transactor.commit()
+        await self._ports.offload(mark_published, self._ports.state_folder, self._fingerprint, pending)
+        await producer.commit()
         """,
     ),
     Mutation(
@@ -138,20 +138,20 @@ MUTANTS = (
         SYNTHESIZER,
         "Synthesizer._session",
         """
-        await transactor.fence()
-        await self._wait_until_quiet()
-        stored, seen, move = await self._look_and_decide()
+        await producer.fence()
+        await self._wait_for_open_transactions()
+        checkpoint, snapshot, action = await self._decide()
         """,
         """
-        stored, seen, move = await self._look_and_decide()
-        await transactor.fence()
-        await self._wait_until_quiet()
+        checkpoint, snapshot, action = await self._decide()
+        await producer.fence()
+        await self._wait_for_open_transactions()
         """,
     ),
     Mutation(
         "periods are closed before the synthesizer has started",
         "streamproc.service.workers",
-        "_close_in_time",
+        "_run_schedule",
         "await synthesizer.started.wait()",
         "",
     ),
@@ -159,22 +159,22 @@ MUTANTS = (
         "a synthesizer counts as started before it has read the ledger",
         SYNTHESIZER,
         "Synthesizer._session",
-        "await self._look_before_fencing()",
+        "await self._check_before_fencing()",
         """
         self.started.set()
-        await self._look_before_fencing()
+        await self._check_before_fencing()
         """,
     ),
     Mutation(
         "a send that failed is not noticed",
         SYNTHESIZER,
         "Synthesizer._publish",
-        "await transactor.send(record.topic, 0, record.value, timestamp=timestamp)",
+        "await producer.send(record.topic, 0, record.value, timestamp=timestamp)",
         """
         try:
-            await transactor.send(record.topic, 0, record.value, timestamp=timestamp)
+            await producer.send(record.topic, 0, record.value, timestamp=timestamp)
         except (LogUnavailable, OutcomeUnknown):
-            transactor._moves._failure = None
+            producer._moves._failure = None
         """,
     ),
     Mutation(
@@ -182,28 +182,28 @@ MUTANTS = (
         SYNTHESIZER,
         "Synthesizer._publish",
         """
-        await transactor.commit()
-        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        await producer.commit()
+        await self._ports.offload(mark_published, self._ports.state_folder, self._fingerprint, pending)
         """,
         """
         try:
-            await transactor.commit()
+            await producer.commit()
         except (LogUnavailable, OutcomeUnknown):
             pass
-        await self._ports.offload(mark_published, self._ports.disk, self._fingerprint, drafted)
+        await self._ports.offload(mark_published, self._ports.state_folder, self._fingerprint, pending)
         """,
     ),
     Mutation(
         "the watermark is that of the tallies read last",
         SYNTHESIZER,
         "Synthesizer._next_tally",
-        "max(self._watermark, inbox.watermark)",
-        "inbox.watermark",
+        "max(self._watermark, tallies.watermark)",
+        "tallies.watermark",
     ),
     Mutation(
         "restore does not ask about an announced draw",
         "streamproc.service.restore",
-        "_ledger",
+        "_read_ledger",
         "ledger.intents and not accept_cost",
         "False",
     ),
@@ -240,21 +240,21 @@ MUTANTS = (
         "the position is saved ahead of the state",
         GATHERER,
         "Gatherer._gather",
-        "self._ports.offload(save, gathering, reader.position)",
-        "self._ports.offload(save, gathering, await self._ports.log.high_watermark(self._topics.reports, self._partition))",
+        "self._ports.offload(save, logic, reader.position)",
+        "self._ports.offload(save, logic, await self._ports.log.high_watermark(self._topics.reports, self._partition))",
     ),
     Mutation(
         "a checkpoint is saved before its tallies are sent",
         GATHERER,
         "Gatherer._gather",
         """
-        await self._send(tallies)
+        await self._send_tallies(tallies)
         await writer.catch_up()
-        size = await self._ports.offload(save, gathering, reader.position)
+        size = await self._ports.offload(save, logic, reader.position)
         """,
         """
-        size = await self._ports.offload(save, gathering, reader.position)
-        await self._send(tallies)
+        size = await self._ports.offload(save, logic, reader.position)
+        await self._send_tallies(tallies)
         """,
     ),
     Mutation(
@@ -274,7 +274,7 @@ MUTANTS = (
     Mutation(
         "a cut is compared with the last record, not with the position",
         GATHERER,
-        "Gatherer._read_on",
+        "Gatherer._read",
         "records = await reader.read(max_records=READ_BATCH, timeout=0.2)",
         """
         records = await reader.read(max_records=READ_BATCH, timeout=0.2)
@@ -329,11 +329,11 @@ MUTANTS = (
         "streamproc.protocol.control",
         "CutSequence.offer",
         """
-        if counts:
+        if accepted:
             self._cuts.append(cut)
         """,
         """
-        if counts:
+        if accepted:
             self._cuts.append(cut)
         elif cut.period == self.period:
             self._cuts[-1] = cut
@@ -364,7 +364,7 @@ MUTANTS = (
         "rejects that are on the topic already are written again",
         "streamproc.gatherer.reject_writer",
         "RejectWriter._new",
-        "np.append(self._there, -1)[at] == offsets",
+        "np.append(self._known, -1)[at] == offsets",
         "np.zeros(len(offsets), dtype=np.bool_)",
     ),
     Mutation(

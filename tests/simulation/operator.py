@@ -90,7 +90,7 @@ class Operator:
             self._catch_up = True
         elif "fenced 3 times" in refusal or "another synthesizer is using it" in refusal or "holds no report" in refusal:
             await asyncio.sleep(cluster.random.uniform(1.0, 5.0))
-        elif any(words in refusal for words in FIXABLE):
+        elif FIXABLE in refusal:
             storage.capacity = None
         elif "delete it" in refusal:
             delete_file(cluster, self.machine, refusal)
@@ -128,7 +128,7 @@ class Operator:
                 if any(words in end.refusal for words in NOTHING_TO_RESTORE):
                     self._check_unchanged(process, before, end.refusal)
                     return
-                if any(words in end.refusal for words in FIXABLE):
+                if FIXABLE in end.refusal:
                     self.machine.storage.capacity = None
                 else:
                     self._check_unchanged(process, before, end.refusal)

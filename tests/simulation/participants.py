@@ -20,8 +20,8 @@ from tests.simulation.history import ObservedColumns
 from tests.simulation.process import Machine, Process
 from tests.simulation.workload import PERIOD, STRANGE_SYMBOL, SentReport
 
-FIXABLE = ("cannot be read", "cannot be written", "cannot be used", "cannot be locked")
-"""Parts of the error messages about a disk that fails or is full."""
+FIXABLE = "Fix this and restart."
+"""Part of the error messages about a disk that fails or is full."""
 
 
 async def run_client(cluster: Cluster, number: int, words: Sequence[SentReport]) -> None:
@@ -72,14 +72,14 @@ async def _send(cluster: Cluster, process: Process, reporter: Reporter, words: S
             await log.append(topic, home, value[: len(value) // 2], key)
         case "committed" | "aborted" | "left open":
             cluster.history.fault(f"client transaction {words.way}", process.name)
-            transactor = await log.transactional_producer(f"{process.name}-{words.at}", timeout=2.0)
-            await transactor.fence()
-            await transactor.begin()
-            await transactor.send(topic, home, value, key)
+            producer = await log.transactional_producer(f"{process.name}-{words.at}", timeout=2.0)
+            await producer.fence()
+            await producer.begin()
+            await producer.send(topic, home, value, key)
             if words.way == "committed":
-                await transactor.commit()
+                await producer.commit()
             elif words.way == "aborted":
-                await transactor.abort()
+                await producer.abort()
         case _:
             await log.append(topic, home, value, key)
 
@@ -97,7 +97,7 @@ async def run_gatherer(cluster: Cluster, number: int, pinned: Sequence[int], mac
         if end.refusal is not None:
             if not process.started and (process.changed or _checkpoints(machine) != before):
                 cluster.history.violated(10, f"a refused gatherer did {process.changed}: {end.refusal}")
-            if any(words in end.refusal for words in FIXABLE):
+            if FIXABLE in end.refusal:
                 machine.storage.capacity = None
             elif "delete it" in end.refusal:
                 delete_file(cluster, machine, end.refusal)

@@ -41,7 +41,7 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownStudy]:
     folder = tmp_path_factory.mktemp("half-way")
     with Programs(folder) as programs:
         shown = ShownStudy(folder / "study", programs, StudyParameters("half-way", horizon=5, people=400, rho=0.05))
-        panel = shown.place.write_panel(sticky("01", 400, 5, stays=0.8, first=(0.7, 0.3), seed=6))
+        panel = shown.deployed.write_panel(sticky("01", 400, 5, stays=0.8, first=(0.7, 0.3), seed=6))
         shown.serve()
         shown.release(panel, 1, 3)
         yield shown

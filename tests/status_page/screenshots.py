@@ -44,8 +44,8 @@ def half_way(folder: Path, programs: Programs) -> ShownStudy:
         releases=("quarterly", "months-out-of-work"),
     )
     shown = ShownStudy(folder, programs, parameters)
-    panel = shown.place.write_panel(losing_work(people, 12, seed=4))
-    shown.place.do("send", panel, "--through", 7)
+    panel = shown.deployed.write_panel(losing_work(people, 12, seed=4))
+    shown.deployed.do("send", panel, "--through", 7)
     shown.serve("--catch-up")
     return shown
 
@@ -69,7 +69,7 @@ def clamped(folder: Path, programs: Programs) -> ShownStudy:
         beta=0.999,
     )
     shown = ShownStudy(folder, programs, parameters)
-    panel = shown.place.write_panel(sticky(parameters.alphabet, 900, 8, stays=0.97, first=(0.9, 0.08, 0.02), seed=5))
+    panel = shown.deployed.write_panel(sticky(parameters.alphabet, 900, 8, stays=0.97, first=(0.9, 0.08, 0.02), seed=5))
     shown.serve("--seed", 27)
     shown.release(panel, 1, 8)
     return shown

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.stream.places import Place, Symbols
+from tests.stream.deployed_study import DeployedStudy, Symbols
 from tests.stream.programs import Program, Programs
 from tests.studies import StudyParameters
 
@@ -17,8 +17,8 @@ class ShownStudy:
 
     def __init__(self, folder: Path, programs: Programs, parameters: StudyParameters, broker: str = "embedded:log") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.place = Place(folder, broker, parameters, programs)
-        self.place.write_study()
+        self.deployed = DeployedStudy(folder, broker, parameters, programs)
+        self.deployed.write_study()
         self._program: Program | None = None
         self._address = "127.0.0.1:0"
 
@@ -28,7 +28,7 @@ class ShownStudy:
 
     def serve(self, *arguments: object) -> Program:
         """Start the roles; the second time at the same address."""
-        self._program = self.place.start("run", "--public", self._address, *arguments)
+        self._program = self.deployed.start("run", "--public", self._address, *arguments)
         self._address = self._program.says("listening").rpartition("address=")[2]
         return self._program
 
@@ -39,8 +39,8 @@ class ShownStudy:
     def release(self, panel: Path, first: int, last: int) -> None:
         """Send and close periods, and wait for each to be released."""
         for period in range(first, last + 1):
-            self.place.do("send", panel, "--period", period)
-            self.place.do("close", "--period", period, "--wait")
+            self.deployed.do("send", panel, "--period", period)
+            self.deployed.do("close", "--period", period, "--wait")
 
 
 def losing_work(people: int, horizon: int, *, seed: int) -> Symbols:
@@ -58,8 +58,8 @@ def sticky(
 ) -> Symbols:
     """Histories of people who mostly stay what they were."""
     rng = np.random.default_rng(seed)
-    letters = np.array(list(alphabet), dtype=object)
-    symbols = rng.choice(letters, size=(people, horizon), p=list(first))
+    raw_records = np.array(list(alphabet), dtype=object)
+    symbols = rng.choice(raw_records, size=(people, horizon), p=list(first))
     for period in range(1, horizon):
         same = rng.random(people) < stays
         symbols[same, period] = symbols[same, period - 1]

@@ -63,8 +63,8 @@ async def all_of(asking: Asking) -> dict[str, bytes]:
 
 
 async def test_a_log_that_has_only_the_public_topics_gives_the_same_answers(half_way: ShownStudy, tmp_path: Path) -> None:
-    study = half_way.place.study
-    async with half_way.place.connect() as log:
+    study = half_way.deployed.study
+    async with half_way.deployed.connect() as log:
         async with served(log, study) as asking:
             beside_secrets = await all_of(asking)
         async with await copy_public(log, study, tmp_path) as copy, served(copy, study) as asking:
@@ -72,9 +72,9 @@ async def test_a_log_that_has_only_the_public_topics_gives_the_same_answers(half
 
 
 async def test_the_page_has_no_way_to_read_what_is_secret(half_way: ShownStudy) -> None:
-    topics = half_way.place.topics
-    async with half_way.place.connect() as log:
-        public = PublicTopics(log, half_way.place.study)
+    topics = half_way.deployed.topics
+    async with half_way.deployed.connect() as log:
+        public = PublicTopics(log, half_way.deployed.study)
         assert set(await public.topics()) == {topics.ledger, topics.synthetic("recent"), topics.synthetic("ever")}
         for secret in (topics.reports, topics.control, topics.tallies, topics.rejects, "another-study.ledger"):
             for ask in (public.start_offset, public.high_watermark, public.last_stable_offset):
@@ -85,8 +85,8 @@ async def test_the_page_has_no_way_to_read_what_is_secret(half_way: ShownStudy) 
 
 
 async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
-    deployment = Deployment.of(half_way.place.file)
-    async with half_way.place.connect() as log, served(log, deployment.study) as asking:
+    deployment = Deployment.of(half_way.deployed.file)
+    async with half_way.deployed.connect() as log, served(log, deployment.study) as asking:
         await all_of(asking)
         found = await asking.plain("/api/v1/status")
         public = PublicReader(log, deployment.study)
@@ -105,12 +105,12 @@ async def test_status_says_what_the_command_says(half_way: ShownStudy) -> None:
 @pytest.fixture
 def pulled(half_way: ShownStudy, tmp_path: Path) -> dict[str, Any]:
     """The ledger as `pull` writes it."""
-    half_way.place.do("pull", "--out", tmp_path)
+    half_way.deployed.do("pull", "--out", tmp_path)
     return dict(json.loads((tmp_path / "ledger.json").read_text()))
 
 
 async def test_the_ledger_says_what_the_file_that_is_pulled_says(half_way: ShownStudy, pulled: dict[str, Any]) -> None:
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await all_of(asking)
         newest_first = (await asking.plain("/api/v1/ledger"))["periods"]
     digests = [period.pop("digest") for period in newest_first]
@@ -130,7 +130,7 @@ def test_status_names_the_kind_of_broker_in_use_whatever_the_study_file_says(tmp
 
 
 def test_status_tells_when_the_next_period_closes_and_when_it_is_released(half_way: ShownStudy) -> None:
-    without = half_way.place.study
+    without = half_way.deployed.study
     schedule = Schedule(datetime(2026, 1, 1, tzinfo=UTC), "month", timedelta(minutes=5))
     closes = {"period": 1, "at": "2026-02-01T00:05:00Z"}
     for study, cut, release in (
@@ -147,9 +147,9 @@ def test_status_tells_when_the_next_period_closes_and_when_it_is_released(half_w
 
 
 async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:
-    topics = half_way.place.topics
-    values = await half_way.place._records(topics.ledger, 0, True)
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    topics = half_way.deployed.topics
+    values = await half_way.deployed._records(topics.ledger, 0, True)
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await all_of(asking)
         code, headers, body = await asking.get("/api/v1/records/ledger?offset=0")
         assert code == 200
@@ -161,12 +161,12 @@ async def test_records_are_those_of_the_topics(half_way: ShownStudy) -> None:
 
 
 async def test_a_changed_byte_is_said_and_the_page_lives_on(half_way: ShownStudy, tmp_path: Path) -> None:
-    study = half_way.place.study
+    study = half_way.deployed.study
 
     def alter(topic: str, number: int, value: bytes) -> bytes:
         return value[:-40] + bytes([value[-40] ^ 1]) + value[-39:] if topic.endswith(".ledger") and number == 6 else value
 
-    async with half_way.place.connect() as log:
+    async with half_way.deployed.connect() as log:
         altered = await copy_public(log, study, tmp_path, alter)
     async with altered as copy, served(copy, study) as asking:
         status = await asking.status_when(lambda status: status["problem"] is not None)
@@ -176,7 +176,7 @@ async def test_a_changed_byte_is_said_and_the_page_lives_on(half_way: ShownStudy
 
 
 async def test_every_answer_keeps_the_browser_here_and_sets_no_cookie(half_way: ShownStudy) -> None:
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await all_of(asking)
         for path in ["/", "/static/page.js", "/static/page.css", "/metrics", "/nowhere", "/static/nothing.js", *DOCUMENTS]:
             _, headers, _ = await asking.get(path)
@@ -187,7 +187,7 @@ async def test_every_answer_keeps_the_browser_here_and_sets_no_cookie(half_way: 
 
 
 async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> None:
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await all_of(asking)
         for path in ["/", "/static/page.js", "/api/v1/status", "/api/v1/ledger"]:
             _, headers, body = await asking.get(path)
@@ -218,7 +218,7 @@ async def test_what_a_browser_has_is_not_sent_again(half_way: ShownStudy) -> Non
     ],
 )
 async def test_a_wrong_question_is_refused_in_one_line(half_way: ShownStudy, path: str) -> None:
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await asking.status_when(three_columns)
         code, _, body = await asking.get(path)
     assert code == 400
@@ -241,7 +241,7 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
     half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = counted_answers(monkeypatch)
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await asking.status_when(three_columns)
         found = await asyncio.gather(*(asking.get(DOCUMENTS[1]) for _ in range(100)))
         assert {(status, body) for status, _, body in found} == {(200, found[0][2])}
@@ -275,7 +275,7 @@ def test_long_questions_take_up_room_too() -> None:
 
 async def test_what_nobody_asked_for_makes_no_other_question(half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     made = counted_answers(monkeypatch)
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking:
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking:
         await asking.status_when(three_columns)
         for number in range(10):
             assert (await asking.get(f"{DOCUMENTS[1]}&x={number}"))[0] == 200
@@ -308,8 +308,8 @@ async def test_clients_that_wait_for_their_turn_hold_no_document_in_memory(
 
     monkeypatch.setattr("streamproc.status_page.app.MAX_CACHE_BYTES", 0)
     async with (
-        half_way.place.connect() as log,
-        served(log, half_way.place.study, pace=patient) as asking,
+        half_way.deployed.connect() as log,
+        served(log, half_way.deployed.study, pace=patient) as asking,
         asyncio.timeout(60),
     ):
         await asking.status_when(three_columns)
@@ -352,9 +352,9 @@ async def test_a_stopped_page_ends_its_audit_with_the_current_period(
         monkeypatch.setattr(ReleaseAudit, "add_column", note_column)
     else:
         monkeypatch.setattr(PrivacyAccountant, "spent", property(note_spent))
-    async with half_way.place.connect() as log:
+    async with half_way.deployed.connect() as log:
         with ThreadPoolExecutor(1) as threads:
-            follower = Follower(half_way.place.study, threads)
+            follower = Follower(half_way.deployed.study, threads)
             task = asyncio.create_task(follower.follow(log))
             assert await asyncio.to_thread(began.wait, 30)
             task.cancel()
@@ -365,8 +365,8 @@ async def test_a_stopped_page_ends_its_audit_with_the_current_period(
 
 @pytest.mark.parametrize("release", ["recent", "ever"])
 async def test_a_file_is_read_from_the_topic_of_its_release_alone(half_way: ShownStudy, release: str) -> None:
-    study, topics = half_way.place.study, Topics(half_way.place.study.name)
-    async with half_way.place.connect() as log:
+    study, topics = half_way.deployed.study, Topics(half_way.deployed.study.name)
+    async with half_way.deployed.connect() as log:
         public, read = PublicTopics(log, study), set[str]()
         read_topic = public.reader
 
@@ -384,13 +384,13 @@ async def test_a_release_that_is_too_large_for_a_file_is_refused_before_the_page
     half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def only_connect(follower: Follower, log: Log) -> None:
-        follower.topics = PublicTopics(log, half_way.place.study)
+        follower.topics = PublicTopics(log, half_way.deployed.study)
         await asyncio.Event().wait()
 
     monkeypatch.setattr(Follower, "follow", only_connect)
     monkeypatch.setattr(downloads, "MAX_CELLS", 100)
     monkeypatch.setattr("streamproc.status_page.app.MAX_CELLS", 100)
-    async with half_way.place.connect() as log, served(log, half_way.place.study) as asking, asyncio.timeout(60):
+    async with half_way.deployed.connect() as log, served(log, half_way.deployed.study) as asking, asyncio.timeout(60):
         while (found := await asking.get("/api/v1/releases/recent.csv"))[0] == 503:
             await asyncio.sleep(0.01)
         assert found[0] == 413
@@ -409,8 +409,8 @@ async def test_who_asks_for_a_file_and_does_not_read_it_is_cut_off_and_the_next_
     monkeypatch.setattr(downloads, "release_csv", the_first_fits_in_no_buffer)
     quick = Pace(alone=0.2, contended=0.2)
     async with (
-        half_way.place.connect() as log,
-        served(log, half_way.place.study, pace=quick) as asking,
+        half_way.deployed.connect() as log,
+        served(log, half_way.deployed.study, pace=quick) as asking,
         asyncio.timeout(60),
     ):
         await asking.status_when(three_columns)

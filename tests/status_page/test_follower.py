@@ -22,7 +22,7 @@ from streamproc.status_page.follower import CATCH_UP_TIMEOUT_S, LEDGER_SHRANK, M
 from streamproc.testing import in_virtual_time
 from streamproc.testing.simulated_broker import StoredRecord
 from tests.service.test_gather import deployment_in
-from tests.synthesizer.runs import STUDY, two_periods
+from tests.synthesizer.study_runs import STUDY, run_two_periods
 
 
 class SlowReader:
@@ -87,15 +87,15 @@ class SlowLog:
 Story = Callable[[SlowLog, list[PageSnapshot]], Awaitable[None]]
 
 
-def shown_in(story: Story) -> list[PageSnapshot]:
+def shown_in(scenario: Story) -> list[PageSnapshot]:
     """All that was shown, one after the other, of a study with two periods out while the story went on."""
     seen: list[PageSnapshot] = []
 
     async def told() -> None:
-        log = SlowLog((await two_periods()).world.log)
+        log = SlowLog((await run_two_periods()).simulated.log)
         follower = Follower(STUDY, ThreadPoolExecutor(1), seen.append)
         task = asyncio.create_task(follower.follow(cast(Log, log)))
-        await story(log, seen)
+        await scenario(log, seen)
         task.cancel()
         await asyncio.wait([task])
 
@@ -111,15 +111,15 @@ ALL = {"w": 2, "c": 2}
 
 
 def test_a_long_study_is_not_shown_before_all_of_it_was_read_however_long_that_takes() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.pace = CATCH_UP_TIMEOUT_S * 0.75
         await asyncio.sleep(20 * CATCH_UP_TIMEOUT_S)
 
-    assert [columns(shown) for shown in shown_in(story)] == [ALL]
+    assert [columns(shown) for shown in shown_in(scenario)] == [ALL]
 
 
 def test_a_study_that_goes_on_is_shown_though_a_release_lacks_columns_for_good() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.withheld = "synthetic.c"
         ledger = Topics(STUDY.name).ledger
         records = [record.value async for record in read_to_end(log.within, ledger)]
@@ -128,11 +128,11 @@ def test_a_study_that_goes_on_is_shown_though_a_release_lacks_columns_for_good()
             await log.append(ledger, 0, last)  # said again
             await asyncio.sleep(CATCH_UP_TIMEOUT_S / 4)
 
-    assert [columns(shown) for shown in shown_in(story)][:1] == [{"w": 2}]
+    assert [columns(shown) for shown in shown_in(scenario)][:1] == [{"w": 2}]
 
 
 def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read_again() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.away = True
         await asyncio.sleep(10)
@@ -141,13 +141,13 @@ def test_after_the_broker_was_away_what_was_shown_stays_until_all_of_it_was_read
         await asyncio.sleep(60)
         assert log.opened > 1
 
-    seen = shown_in(story)
+    seen = shown_in(scenario)
     assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen), [columns(shown) for shown in seen]
     assert seen[-1].following
 
 
 def test_the_broker_is_not_blamed_for_a_column_that_was_lost_while_it_was_away() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.away, log.withheld = True, ".synthetic.w"
         await asyncio.sleep(10)
@@ -156,12 +156,12 @@ def test_the_broker_is_not_blamed_for_a_column_that_was_lost_while_it_was_away()
         await asyncio.sleep(MAX_RETRY_PAUSE_S + CATCH_UP_TIMEOUT_S)
         assert seen[-1].following
 
-    seen = shown_in(story)
+    seen = shown_in(scenario)
     assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen)
 
 
 def test_a_ledger_that_became_shorter_is_a_problem_and_what_was_shown_stays() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.away, log.withheld = True, "."
         await asyncio.sleep(10)
@@ -169,32 +169,32 @@ def test_a_ledger_that_became_shorter_is_a_problem_and_what_was_shown_stays() ->
         await asyncio.sleep(MAX_RETRY_PAUSE_S + CATCH_UP_TIMEOUT_S)
         assert (seen[-1].problem, seen[-1].following) == (LEDGER_SHRANK, True)
 
-    seen = shown_in(story)
+    seen = shown_in(scenario)
     assert all((shown.period, columns(shown)) == (2, ALL) for shown in seen)
 
 
 def test_nothing_is_shown_of_a_study_before_its_columns_were_read() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
 
-    assert [(shown.period, columns(shown)) for shown in shown_in(story)] == [(2, ALL)]
+    assert [(shown.period, columns(shown)) for shown in shown_in(scenario)] == [(2, ALL)]
 
 
 def test_a_column_that_never_comes_does_not_hide_the_ledger() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.withheld = ".synthetic.w"
         await asyncio.sleep(CATCH_UP_TIMEOUT_S + 1)
         assert columns(seen[-1]) == {"c": 2}
         log.withheld = "no topic"
         await asyncio.sleep(2)
 
-    seen = shown_in(story)
+    seen = shown_in(scenario)
     assert {shown.period for shown in seen} == {2}
     assert columns(seen[-1]) == ALL
 
 
 def test_what_does_not_verify_is_said_all_the_time_and_read_ever_more_seldom_until_it_does() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         log.damaged = ".synthetic.c"
         await asyncio.sleep(3600)
         assert seen[-1].period == 2, "the ledger does verify"
@@ -203,12 +203,12 @@ def test_what_does_not_verify_is_said_all_the_time_and_read_ever_more_seldom_unt
         log.damaged = "no topic"
         await asyncio.sleep(120)
 
-    seen = shown_in(story)
+    seen = shown_in(scenario)
     assert (seen[-1].problem, columns(seen[-1])) == (None, ALL)
 
 
 def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
-    async def story(log: SlowLog, seen: list[PageSnapshot]) -> None:
+    async def scenario(log: SlowLog, seen: list[PageSnapshot]) -> None:
         await asyncio.sleep(10)
         log.damaged, log.away = ".synthetic.c", True
         await asyncio.sleep(10)
@@ -216,14 +216,14 @@ def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
         await asyncio.sleep(600)
         assert seen[-1].problem is not None
 
-    assert all((shown.period, columns(shown)) == (2, ALL) for shown in shown_in(story))
+    assert all((shown.period, columns(shown)) == (2, ALL) for shown in shown_in(scenario))
 
 
 @pytest.mark.parametrize("cause", ["damaged", "away", "unexpected", "shorter"])
 def test_a_page_is_ready_only_while_what_it_reads_holds(tmp_path: Path, cause: str) -> None:
     async def told() -> None:
-        run = await two_periods()
-        log, health = SlowLog(run.world.log), ProcessMonitor(deployment_in(tmp_path, run.world.clock))
+        run = await run_two_periods()
+        log, health = SlowLog(run.simulated.log), ProcessMonitor(deployment_in(tmp_path, run.simulated.clock))
         follower = Follower(STUDY, ThreadPoolExecutor(1), lambda shown: update_monitor(health, shown))
         task = asyncio.create_task(follower.follow(cast(Log, log)))
         ready = list[bool]()
@@ -252,10 +252,13 @@ def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
     )
 
     async def told() -> None:
-        run = await two_periods()
-        health, other = ProcessMonitor(deployment_in(tmp_path, run.world.clock)), replace(STUDY, horizon=STUDY.horizon + 1)
+        run = await run_two_periods()
+        health, other = (
+            ProcessMonitor(deployment_in(tmp_path, run.simulated.clock)),
+            replace(STUDY, horizon=STUDY.horizon + 1),
+        )
         follower = Follower(other, ThreadPoolExecutor(1), lambda shown: update_monitor(health, shown))
-        task = asyncio.create_task(follower.follow(run.world.log))
+        task = asyncio.create_task(follower.follow(run.simulated.log))
         await asyncio.sleep(3600.0)
         task.cancel()
         await asyncio.wait([task])

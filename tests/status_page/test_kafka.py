@@ -28,7 +28,7 @@ def test_records_come_whole_from_a_broker_whatever_offset_they_begin_at(tmp_path
     parameters = StudyParameters(f"page-{uuid.uuid4().hex[:8]}", people=100, partitions=2)
     with Programs(tmp_path) as programs:
         shown = ShownStudy(tmp_path / "study", programs, parameters, kafka_broker.url)
-        panel = shown.place.write_panel(sticky("01", 100, 4, stays=0.8, first=(0.7, 0.3), seed=9))
+        panel = shown.deployed.write_panel(sticky("01", 100, 4, stays=0.8, first=(0.7, 0.3), seed=9))
         shown.serve()
         shown.release(panel, 1, 2)
         deadline = time.monotonic() + PATIENCE

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_page_that_is_left_open_follows_the_study_to_its_end(new_study: ShownStudy, browser: Chromium) -> None:
-    panel = new_study.place.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=7))
+    panel = new_study.deployed.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=7))
     new_study.serve()
     visit = browser.visit().go(new_study.url, released=0)
     visit.ask("window.neverReloaded = true")
@@ -55,10 +55,10 @@ def test_an_insecure_study_with_clamped_bins_says_both_loudly(tmp_path: Path, br
     parameters = StudyParameters("loud", horizon=4, k=3, people=60, rho=0.001, beta=0.999)
     with Programs(tmp_path) as programs:
         shown = ShownStudy(tmp_path / "study", programs, parameters)
-        panel = shown.place.write_panel(sticky("01", 60, 4, stays=1.0, first=(1.0, 0.0), seed=8))
+        panel = shown.deployed.write_panel(sticky("01", 60, 4, stays=1.0, first=(1.0, 0.0), seed=8))
         shown.serve("--seed", 6)
         shown.release(panel, 1, 4)
-        assert shown.place.status()["releases"]["recent"]["clamped"] > 0
+        assert shown.deployed.status()["releases"]["recent"]["clamped"] > 0
         visit = browser.visit().go(shown.url, released=4)
         assert visit.text(".alert.danger").startswith("Insecure: this study protects nobody.")
         assert "protected" not in visit.text("#lede")

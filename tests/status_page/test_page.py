@@ -55,8 +55,8 @@ def test_a_zero_out_study_shows_the_replace_one_figure_beside_its_own(tmp_path: 
         parameters = StudyParameters("nobody-out", people=300, rho=0.05, adjacency="zero-out")
         shown = ShownStudy(tmp_path / "study", programs, parameters)
         shown.serve()
-        shown.release(shown.place.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=6)), 1, 3)
-        status = shown.place.status()
+        shown.release(shown.deployed.write_panel(sticky("01", 300, 4, stays=0.8, first=(0.7, 0.3), seed=6)), 1, 3)
+        status = shown.deployed.status()
         visit = open_page(browser, shown)
 
         spent = format_epsilon(status["epsilon_spent_replace_one"])
@@ -70,10 +70,10 @@ def test_a_zero_out_study_shows_the_replace_one_figure_beside_its_own(tmp_path: 
 
 
 def test_what_is_shown_is_what_the_ledger_says(half_way: ShownStudy, browser: Chromium) -> None:
-    place = half_way.place
-    status = place.status()
-    place.do("pull", "--out", place.folder / "public")
-    ledger = json.loads((place.folder / "public" / "ledger.json").read_text())
+    deployed = half_way.deployed
+    status = deployed.status()
+    deployed.do("pull", "--out", deployed.folder / "public")
+    ledger = json.loads((deployed.folder / "public" / "ledger.json").read_text())
     visit = open_page(browser, half_way)
 
     assert visit.text("h1") == "half-way"
@@ -326,7 +326,9 @@ def test_the_program_that_subscribes_to_an_embedded_study_runs_as_it_is_shown(
     visit = open_page(browser, half_way)
     where = "in a folder of the machine that runs this study. If the study file names that folder, the commands"
     assert where in visit.text("#subscribe-body")
-    (tmp_path / "half-way.toml").write_text(half_way.place.parameters.text(f"embedded:{half_way.place.folder / 'log'}"))
+    (tmp_path / "half-way.toml").write_text(
+        half_way.deployed.parameters.text(f"embedded:{half_way.deployed.folder / 'log'}")
+    )
     program = visit.text("#subscribe-body pre[aria-label='the program']")
     assert "kafka" not in program
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stream.conftest import new_place, programs, shared_place  # noqa: F401
+from tests.stream.conftest import deploy_study, programs, shared_study  # noqa: F401
 
 PAGE = 4096
 """Bytes; the least room that a file takes."""

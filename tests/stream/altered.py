@@ -20,13 +20,13 @@ from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing import SilentEntropy
 
-DEAD = 99
+CRASH_EXIT_CODE = 99
 """The exit code of a process that died on purpose."""
 
 POINTS = ("before-persist", "after-persist", "after-announce", "inside-transaction", "after-commit", "before-settle")
 
 
-class Fate:
+class CrashPoint:
     """Where this process dies."""
 
     def __init__(self, point: str) -> None:
@@ -41,28 +41,28 @@ class Fate:
     def reach(self, point: str) -> None:
         """Die if it is here; nothing is flushed or closed."""
         if self._to_draw <= 0 and point == self._point:
-            os._exit(DEAD)
+            os._exit(CRASH_EXIT_CODE)
 
 
-class MortalDisk(LocalStateFolder):
-    fate: Fate
+class CrashingStateFolder(LocalStateFolder):
+    crash_point: CrashPoint
 
     def write(self, name: str, content: bytes) -> None:
         if name == PUBLISHED_MARK_FILE:
-            self.fate.reach("before-settle")
+            self.crash_point.reach("before-settle")
         if name == STATE_FILE:
-            self.fate.drawn()
-            self.fate.reach("before-persist")
+            self.crash_point.drawn()
+            self.crash_point.reach("before-persist")
         super().write(name, content)
         if name == STATE_FILE:
-            self.fate.reach("after-persist")
+            self.crash_point.reach("after-persist")
 
 
-class MortalTransactor:
+class CrashingProducer:
     """A transaction of one record announces; what publishes a period has several."""
 
-    def __init__(self, within: TransactionalProducer, fate: Fate) -> None:
-        self._within, self._fate = within, fate
+    def __init__(self, within: TransactionalProducer, crash_point: CrashPoint) -> None:
+        self._within, self._crash_point = within, crash_point
         self._sent = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -78,17 +78,17 @@ class MortalTransactor:
         offset = await self._within.send(topic, partition, value, key, timestamp=timestamp)
         self._sent += 1
         if self._sent == 2:
-            self._fate.reach("inside-transaction")
+            self._crash_point.reach("inside-transaction")
         return offset
 
     async def commit(self) -> None:
         await self._within.commit()
-        self._fate.reach("after-announce" if self._sent == 1 else "after-commit")
+        self._crash_point.reach("after-announce" if self._sent == 1 else "after-commit")
 
 
-class MortalLog:
-    def __init__(self, within: Log, fate: Fate) -> None:
-        self._within, self._fate = within, fate
+class CrashingLog:
+    def __init__(self, within: Log, crash_point: CrashPoint) -> None:
+        self._within, self._crash_point = within, crash_point
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._within, name)
@@ -102,33 +102,35 @@ class MortalLog:
     ) -> None:
         await self._within.__aexit__(kind, error, trace)
 
-    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> MortalTransactor:
-        return MortalTransactor(await self._within.transactional_producer(transactional_id, timeout=timeout), self._fate)
+    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> CrashingProducer:
+        return CrashingProducer(
+            await self._within.transactional_producer(transactional_id, timeout=timeout), self._crash_point
+        )
 
 
-class Silent(Deployment):
+class NoiselessDeployment(Deployment):
     def entropy(self) -> Entropy:
         return SilentEntropy(1)
 
 
-class Mortal(Deployment):
-    fate: ClassVar[Fate]
+class CrashingDeployment(Deployment):
+    crash_point: ClassVar[CrashPoint]
 
     def state_folder(self) -> LocalStateFolder:
-        disk = MortalDisk(self.state)
-        disk.fate = self.fate
+        disk = CrashingStateFolder(self.state)
+        disk.crash_point = self.crash_point
         return disk
 
     def connect(self) -> Log:
-        return cast(Log, MortalLog(super().connect(), self.fate))
+        return cast(Log, CrashingLog(super().connect(), self.crash_point))
 
 
 def main() -> None:
     alteration = sys.argv.pop(1)
     if alteration != "silent":
-        Mortal.fate = Fate(alteration)
+        CrashingDeployment.crash_point = CrashPoint(alteration)
     # Where every command gets its deployment from.
-    deployment.Deployment = Silent if alteration == "silent" else Mortal  # type: ignore[misc]
+    deployment.Deployment = NoiselessDeployment if alteration == "silent" else CrashingDeployment  # type: ignore[misc]
     app.main()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.broker import KafkaBroker
-from tests.stream.places import Place, random_symbols
+from tests.stream.deployed_study import DeployedStudy, random_symbols
 from tests.stream.programs import Programs
 from tests.studies import StudyParameters
 
@@ -20,8 +20,8 @@ BROKERS = ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)]
 ONE_NORMALLY = [pytest.param("embedded", marks=pytest.mark.slow), pytest.param("kafka", marks=pytest.mark.kafka)]
 """For tests of which the real broker is the harder one."""
 
-NewPlace = Callable[..., Place]
-"""`new_place(broker, parameters...)`: a study with a name of its own on "embedded" or "kafka"."""
+DeployStudy = Callable[..., DeployedStudy]
+"""`deploy_study(broker, parameters...)`: a study with a name of its own on "embedded" or "kafka"."""
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 
 @pytest.fixture
-def new_place(tmp_path: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:
+def deploy_study(tmp_path: Path, programs: Programs, request: pytest.FixtureRequest) -> DeployStudy:
     return place_maker(tmp_path, programs, request)
 
 
 @pytest.fixture(scope="module")
-def shared_place(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[NewPlace]:
+def shared_study(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[DeployStudy]:
     """The same, for what all tests of a module look at."""
     folder = tmp_path_factory.mktemp("shared")
     with Programs(folder) as programs:
@@ -44,18 +44,18 @@ def shared_place(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
 
 
 @pytest.fixture(scope="module")
-def honest(shared_place: NewPlace) -> Place:
+def honest(shared_study: DeployStudy) -> DeployedStudy:
     """An embedded study of 3 periods that is over, for tests to change copies of."""
-    place = shared_place("embedded", horizon=3)
-    panel = place.write_panel(random_symbols("01", 200, 3, seed=12))
-    roles = place.start("run", "--until-done")
-    place.do("send", panel, "--close")
+    deployed = shared_study("embedded", horizon=3)
+    panel = deployed.write_panel(random_symbols("01", 200, 3, seed=12))
+    roles = deployed.start("run", "--until-done")
+    deployed.do("send", panel, "--close")
     roles.done()
-    return place
+    return deployed
 
 
-def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest) -> NewPlace:
-    def make(broker: str, **fields: Any) -> Place:
+def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest) -> DeployStudy:
+    def make(broker: str, **fields: Any) -> DeployedStudy:
         parameters = StudyParameters(f"s-{uuid.uuid4().hex[:8]}", **fields)
         home = folder / parameters.name
         home.mkdir()
@@ -64,8 +64,8 @@ def place_maker(folder: Path, programs: Programs, request: pytest.FixtureRequest
         if broker == "kafka":
             kafka: KafkaBroker = request.getfixturevalue("kafka_broker")
             url, environ = kafka.url, {"STREAMPROC_ALLOW_INSECURE": "1"}
-        place = Place(home, url, parameters, programs, environ)
-        place.write_study()
-        return place
+        deployed = DeployedStudy(home, url, parameters, programs, environ)
+        deployed.write_study()
+        return deployed
 
     return make

@@ -13,26 +13,28 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamproc.protocol.rejects import Reason, decode_reject
 from streamproc.protocol.tallies import decode_tally
-from tests.stream.places import Place
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream_model.reference_model import Closed, Model
 
 
-def models(place: Place) -> list[Model]:
+def models(deployed: DeployedStudy) -> list[Model]:
     """What each partition must have tallied and rejected, from its records and its cuts alone."""
-    roster = None if place.parameters.roster is None else (place.folder / place.parameters.roster).read_text().split()
-    ends = place.ends()
-    assert len(ends) == place.parameters.horizon
+    roster = (
+        None if deployed.parameters.roster is None else (deployed.folder / deployed.parameters.roster).read_text().split()
+    )
+    ends = deployed.ends()
+    assert len(ends) == deployed.parameters.horizon
     found = []
-    for partition in range(place.parameters.partitions):
-        records = [(record.offset, record.value) for record in place.records(place.topics.reports, partition)]
-        found.append(Model(place.study, partition, roster, records, [cut[partition] for cut in ends]))
+    for partition in range(deployed.parameters.partitions):
+        records = [(record.offset, record.value) for record in deployed.records(deployed.topics.reports, partition)]
+        found.append(Model(deployed.study, partition, roster, records, [cut[partition] for cut in ends]))
     return found
 
 
-def check_tallies(place: Place, expected: list[Model]) -> None:
+def check_tallies(deployed: DeployedStudy, expected: list[Model]) -> None:
     """Every tally is the model's, however often it was sent."""
     sent: dict[tuple[int, int, str], set[tuple[int, tuple[int, ...]]]] = {}
-    for value in place.values(place.topics.tallies):
+    for value in deployed.values(deployed.topics.tallies):
         chunk = decode_tally(value)
         assert (chunk.first, chunk.total) == (0, len(chunk.counts))
         key = chunk.partition, int(chunk.period), chunk.release
@@ -45,11 +47,11 @@ def check_tallies(place: Place, expected: list[Model]) -> None:
     }
 
 
-def check_rejects(place: Place, expected: list[Model], *, repeated: bool = False) -> None:
+def check_rejects(deployed: DeployedStudy, expected: list[Model], *, repeated: bool = False) -> None:
     """Every report that was not counted is named, with a true reason and without what it said; again after a restart."""
     found: list[Counter[int]] = [Counter() for _ in expected]
     reasons = set()
-    for value in place.values(place.topics.rejects):
+    for value in deployed.values(deployed.topics.rejects):
         assert set(msgpack.unpackb(value)) - {"counts"} == {"v", "type", "partition", "offset", "reason"}
         reject = decode_reject(value)
         found[reject.partition][reject.offset] += reject.count
@@ -61,10 +63,10 @@ def check_rejects(place: Place, expected: list[Model], *, repeated: bool = False
     assert reasons == set(Reason) - {Reason.NOT_ADMITTED, Reason.TOO_EARLY}
 
 
-def read_plainly(place: Place, release: str) -> list[dict[str, Any]]:
+def read_plainly(deployed: DeployedStudy, release: str) -> list[dict[str, Any]]:
     """The records of a synthetic topic as anybody's consumer sees them: on Kafka one that knows nothing of our code."""
-    topic = place.topics.synthetic(release)
-    values = asyncio.run(consumed(place.url, topic)) if place.url.startswith("kafka:") else place.values(topic)
+    topic = deployed.topics.synthetic(release)
+    values = asyncio.run(consumed(deployed.url, topic)) if deployed.url.startswith("kafka:") else deployed.values(topic)
     return [msgpack.unpackb(value) for value in values]
 
 
@@ -94,12 +96,12 @@ def symbols_of(column: dict[str, Any]) -> list[int]:
     return [int("".join(map(str, row)), 2) for row in bits.tolist()]
 
 
-def check_columns(place: Place, expected: list[Model]) -> None:
+def check_columns(deployed: DeployedStudy, expected: list[Model]) -> None:
     """Without noise: each column comes once, in order, and all together are the exact histogram, padding aside."""
-    parameters = place.parameters
+    parameters = deployed.parameters
     exact = [model.tallies() for model in expected]
     for release in ("recent", "ever"):
-        contract, *columns = read_plainly(place, release)
+        contract, *columns = read_plainly(deployed, release)
         assert contract["type"] == "contract"
         assert contract["insecure"] is True
         assert contract["n"] == sum(tallies[0].people for tallies in exact)

@@ -18,12 +18,12 @@ from streamproc.log.connect import connect
 from streamproc.log.port import Log, TopicSettings
 from tests.broker.cluster import OFFSETS, TRANSACTIONS, KafkaCluster, Node
 from tests.broker.fixture import running
+from tests.stream.deployed_study import DeployedStudy, Symbols, individual, random_symbols
 from tests.stream.exact import check_columns, check_rejects, check_tallies, models
-from tests.stream.held import HELD
-from tests.stream.mail import Correspondence, Letter, post
-from tests.stream.places import Place, Symbols, individual, random_symbols
+from tests.stream.paused_publishing import PAUSED
 from tests.stream.programs import PATIENCE, Programs
-from tests.stream.seen import check_seen_once
+from tests.stream.public_records import check_published_once
+from tests.stream.report_traffic import RawRecord, ReportTraffic, send_raw
 from tests.stream.test_listeners import Listeners, ask
 from tests.studies import StudyParameters
 
@@ -42,22 +42,22 @@ def whole_or_not(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClus
 @pytest.fixture
 def cluster(whole_or_not: KafkaCluster) -> Iterator[KafkaCluster]:
     """Whole, however the test before ended."""
-    whole_or_not.mend()
+    whole_or_not.restart_stopped_nodes()
     yield whole_or_not
 
 
-def new_place(cluster: KafkaCluster, programs: Programs, folder: Path, horizon: int) -> Place:
+def deploy_study(cluster: KafkaCluster, programs: Programs, folder: Path, horizon: int) -> DeployedStudy:
     parameters = StudyParameters(f"s-{uuid.uuid4().hex[:8]}", horizon=horizon)
     home = folder / parameters.name
     home.mkdir()
-    place = Place(home, cluster.url, parameters, programs, {"STREAMPROC_ALLOW_INSECURE": "1"})
-    place.write_study()
-    return place
+    deployed = DeployedStudy(home, cluster.url, parameters, programs, {"STREAMPROC_ALLOW_INSECURE": "1"})
+    deployed.write_study()
+    return deployed
 
 
-def create(place: Place, topic: str, settings: TopicSettings) -> None:
+def create(deployed: DeployedStudy, topic: str, settings: TopicSettings) -> None:
     async def work() -> None:
-        async with place.connect() as log:
+        async with deployed.connect() as log:
             await log.create_topic(topic, settings)
 
     asyncio.run(work())
@@ -66,15 +66,15 @@ def create(place: Place, topic: str, settings: TopicSettings) -> None:
 def test_topics_have_three_copies_and_one_with_fewer_is_refused(
     cluster: KafkaCluster, programs: Programs, tmp_path: Path
 ) -> None:
-    place = new_place(cluster, programs, tmp_path, horizon=2)
-    created = place.do("init").out.splitlines()[0].removeprefix("created topics ").split(", ")
+    deployed = deploy_study(cluster, programs, tmp_path, horizon=2)
+    created = deployed.do("init").out.splitlines()[0].removeprefix("created topics ").split(", ")
 
     async def settings() -> dict[str, TopicSettings]:
-        async with place.connect() as log:
+        async with deployed.connect() as log:
             return {topic: await log.settings_of(topic) for topic in created}
 
     found = asyncio.run(settings())
-    assert set(found) == place.all_topics()
+    assert set(found) == deployed.all_topics()
     assert len(found) == 7
     safe = {(each.replication, each.min_insync_replicas, each.unclean_leader_election) for each in found.values()}
     assert safe == {(3, 2, False)}
@@ -87,7 +87,7 @@ def test_topics_have_three_copies_and_one_with_fewer_is_refused(
             "unclean_leader_election True instead of False",
         ),
     ):
-        other = new_place(cluster, programs, tmp_path, horizon=2)
+        other = deploy_study(cluster, programs, tmp_path, horizon=2)
         create(other, other.topics.ledger, settings_of_another)
         refused = other.call("init")
         assert refused.code == 3
@@ -145,26 +145,28 @@ def test_a_leader_that_was_replaced_while_it_slept_is_not_believed(cluster: Kafk
 class Study:
     """A study without noise whose synthesizer can be held in mid-publish."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        parameters = place.parameters
-        self._gate = place.folder / "gate"
-        self._letters = Correspondence(PEOPLE, parameters.alphabet, parameters.horizon, parameters.partitions, seed=31)
-        place.do("init")
-        self.gatherer = place.start("gather", "--state", place.folder / "gatherer")
-        arguments = (self._gate, "synthesize", place.file, "--state", place.folder / "synthesizer")
-        self.synthesizer = place.programs.start(*arguments, module="tests.stream.held", environ=place.environ)
+    def __init__(self, deployed: DeployedStudy) -> None:
+        self.deployed = deployed
+        parameters = deployed.parameters
+        self._gate = deployed.folder / "gate"
+        self._raw_records = ReportTraffic(PEOPLE, parameters.alphabet, parameters.horizon, parameters.partitions, seed=31)
+        deployed.do("init")
+        self.gatherer = deployed.start("gather", "--state", deployed.folder / "gatherer")
+        arguments = (self._gate, "synthesize", deployed.file, "--state", deployed.folder / "synthesizer")
+        self.synthesizer = deployed.programs.start(
+            *arguments, module="tests.stream.paused_publishing", environ=deployed.environ
+        )
         self._held = 0
 
-    def letters(self, period: int) -> list[Letter]:
-        return self._letters.of(period)
+    def raw_records(self, period: int) -> list[RawRecord]:
+        return self._raw_records.of(period)
 
     def hold(self) -> None:
         self._gate.touch()
 
     def wait_until_held(self) -> None:
         self._held += 1
-        self.synthesizer.says(HELD, self._held)
+        self.synthesizer.says(PAUSED, self._held)
 
     def let_go(self) -> None:
         self._gate.unlink()
@@ -176,12 +178,12 @@ class Study:
         """Both roles have lived through it, nothing is lost, and nothing is counted or drawn twice."""
         for role in (self.synthesizer, self.gatherer):
             role.done()
-        expected = models(self.place)
-        check_tallies(self.place, expected)
-        check_rejects(self.place, expected, repeated=True)
-        check_columns(self.place, expected)
-        check_seen_once(self.place)
-        self.place.do("verify")
+        expected = models(self.deployed)
+        check_tallies(self.deployed, expected)
+        check_rejects(self.deployed, expected, repeated=True)
+        check_columns(self.deployed, expected)
+        check_published_once(self.deployed)
+        self.deployed.do("verify")
 
 
 REPORTS, LEDGER = "reports", "ledger"
@@ -196,26 +198,26 @@ def test_a_study_outlives_the_brokers_it_needs_most(
     cluster: KafkaCluster, programs: Programs, tmp_path: Path, while_people_report: list[str], in_mid_publish: list[str]
 ) -> None:
     """Of each of these topics the leader is killed: of Kafka's own it coordinates the gatherers, or the transactions."""
-    place = new_place(cluster, programs, tmp_path, horizon=len(while_people_report) + len(in_mid_publish))
-    study = Study(place)
-    names = {REPORTS: place.topics.reports, LEDGER: place.topics.ledger}
+    deployed = deploy_study(cluster, programs, tmp_path, horizon=len(while_people_report) + len(in_mid_publish))
+    study = Study(deployed)
+    names = {REPORTS: deployed.topics.reports, LEDGER: deployed.topics.ledger}
 
     for period, leads in enumerate(while_people_report, start=1):
-        letters = study.letters(period)
+        raw_records = study.raw_records(period)
         cluster.wait_until_whole()
         victim = cluster.leader_of(names.get(leads, leads))
         with ThreadPoolExecutor(1) as thread:
-            posting = thread.submit(post, place, letters)
+            posting = thread.submit(send_raw, deployed, raw_records)
             victim.kill()
             posting.result()
-        place.do("close", "--period", period)
+        deployed.do("close", "--period", period)
         study.released(period)
         victim.launch()
 
     for period, leads in enumerate(in_mid_publish, start=len(while_people_report) + 1):
         study.hold()
-        post(place, study.letters(period))
-        place.do("close", "--period", period)
+        send_raw(deployed, study.raw_records(period))
+        deployed.do("close", "--period", period)
         study.wait_until_held()
         cluster.wait_until_whole()
         victim = cluster.leader_of(names.get(leads, leads))
@@ -234,15 +236,15 @@ def wait_for_readiness(address: str, answer: tuple[int, str]) -> None:
         time.sleep(0.05)
 
 
-async def report_in_vain(place: Place, symbols: Symbols, away: list[Node]) -> None:
+async def report_in_vain(deployed: DeployedStudy, symbols: Symbols, away: list[Node]) -> None:
     """A client that reports already, and goes on: everybody's report of period 2, each partition's to whoever led it."""
-    async with connect(place.url, timeout=4.0) as log:
-        reporter = Reporter(log, place.study)
+    async with connect(deployed.url, timeout=4.0) as log:
+        reporter = Reporter(log, deployed.study)
         reader = None
         while reader is None:  # until a busy cluster keeps up with so little patience
             with suppress(LogUnavailable, OutcomeUnknown):
                 await reporter.report(PEOPLE[0], 2, symbols[0, 1])
-                reader = await log.reader(place.topics.ledger, 0, await log.last_stable_offset(place.topics.ledger, 0))
+                reader = await log.reader(deployed.topics.ledger, 0, await log.last_stable_offset(deployed.topics.ledger, 0))
         for node in away:
             node.kill()
         reports = [reporter.report(each, 2, symbols[row, 1]) for row, each in enumerate(PEOPLE)]
@@ -255,23 +257,23 @@ async def report_in_vain(place: Place, symbols: Symbols, away: list[Node]) -> No
 def test_while_two_of_three_are_away_nothing_is_acknowledged_and_then_the_study_goes_on(
     cluster: KafkaCluster, programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = new_place(cluster, programs, tmp_path, horizon=2)
+    deployed = deploy_study(cluster, programs, tmp_path, horizon=2)
     symbols = random_symbols("01", 200, 2, seed=32)
-    panel = place.write_panel(symbols)
-    roles = place.start_altered("silent", "run", "--until-done", *Listeners.ARGUMENTS)
+    panel = deployed.write_panel(symbols)
+    roles = deployed.start_altered("silent", "run", "--until-done", *Listeners.ARGUMENTS)
     listeners = Listeners(roles)
-    place.do("send", panel, "--period", 1, "--close")
+    deployed.do("send", panel, "--period", 1, "--close")
     roles.says("period released period=1")
     for address in (listeners.public, listeners.operator):
         wait_for_readiness(address, (200, "ready\n"))
 
     # Who is left leads the control topic, if that is another one: it answers questions, but nobody can follow the ledger.
-    leaders = [cluster.leader_of(place.topics.ledger), cluster.leader_of(place.topics.control)]
+    leaders = [cluster.leader_of(deployed.topics.ledger), cluster.leader_of(deployed.topics.control)]
     left = next(node for node in (leaders[1], *cluster.nodes) if node is not leaders[0])
     away = [node for node in cluster.nodes if node is not left]
-    asyncio.run(report_in_vain(place, symbols, away))
+    asyncio.run(report_in_vain(deployed, symbols, away))
     for command, *arguments in (("send", panel, "--period", 2), ("close", "--period", 2)):
-        refused = place.call(command, *arguments, "--timeout", 2)
+        refused = deployed.call(command, *arguments, "--timeout", 2)
         assert refused.code == 5
         assert refused.out == ""
         assert len(refused.complaint.splitlines()) == 1, refused.complaint
@@ -285,11 +287,11 @@ def test_while_two_of_three_are_away_nothing_is_acknowledged_and_then_the_study_
     for node in away:
         node.launch()
     cluster.wait_until_whole()
-    place.do("send", panel, "--period", 2, "--close")
+    deployed.do("send", panel, "--period", 2, "--close")
     roles.done()
 
-    expected = models(place)
-    check_tallies(place, expected)
-    check_columns(place, expected)
-    check_seen_once(place)
-    place.do("verify")
+    expected = models(deployed)
+    check_tallies(deployed, expected)
+    check_columns(deployed, expected)
+    check_published_once(deployed)
+    deployed.do("verify")

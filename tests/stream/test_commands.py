@@ -18,10 +18,10 @@ import pytest
 
 from streamproc.cli.formatting import INSECURE, format_epsilon
 from tests.broker import KafkaBroker
-from tests.stream.conftest import BROKERS, NewPlace
-from tests.stream.places import Place, random_symbols
+from tests.stream.conftest import BROKERS, DeployStudy
+from tests.stream.deployed_study import DeployedStudy, random_symbols
 from tests.stream.programs import PATIENCE
-from tests.stream.seen import RELEASES
+from tests.stream.public_records import RELEASES
 
 T = 4
 
@@ -30,29 +30,29 @@ RHO = 0.50002
 
 
 @pytest.fixture(scope="module", params=BROKERS)
-def finished(request: pytest.FixtureRequest, shared_place: NewPlace) -> Place:
+def finished(request: pytest.FixtureRequest, shared_study: DeployStudy) -> DeployedStudy:
     """A study that is over; whoever looks at it changes nothing."""
-    place = shared_place(request.param, rho=RHO)
-    panel = place.write_panel(random_symbols("01", 200, T, seed=8))
-    roles = place.start("run", "--until-done")
-    watcher = place.start("watch", "--json")
-    place.do("send", panel, "--close")
+    deployed = shared_study(request.param, rho=RHO)
+    panel = deployed.write_panel(random_symbols("01", 200, T, seed=8))
+    roles = deployed.start("run", "--until-done")
+    watcher = deployed.start("watch", "--json")
+    deployed.do("send", panel, "--close")
     roles.done()
-    (place.folder / "watched").write_text(watcher.done().out)
-    return place
+    (deployed.folder / "watched").write_text(watcher.done().out)
+    return deployed
 
 
 @pytest.fixture(params=BROKERS)
-def fresh(request: pytest.FixtureRequest, new_place: NewPlace) -> Place:
+def fresh(request: pytest.FixtureRequest, deploy_study: DeployStudy) -> DeployedStudy:
     """A study of which there is a file and nothing else."""
-    return new_place(request.param)
+    return deploy_study(request.param)
 
 
-def nothing_was_created(place: Place) -> bool:
-    return not place.all_topics() and {path.name for path in place.folder.iterdir()} <= {"study.toml", "out"}
+def nothing_was_created(deployed: DeployedStudy) -> bool:
+    return not deployed.all_topics() and {path.name for path in deployed.folder.iterdir()} <= {"study.toml", "out"}
 
 
-def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created(fresh: Place) -> None:
+def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created(fresh: DeployedStudy) -> None:
     status = fresh.status()
     assert (status["study"], status["horizon"]) == (fresh.parameters.name, T)
     assert (status["watermark"], status["released"], status["rho_spent"], status["epsilon_spent"]) == (0, 0, 0, 0)
@@ -72,7 +72,7 @@ def test_before_a_study_has_begun_there_is_nothing_to_see_and_nothing_is_created
     assert nothing_was_created(fresh)
 
 
-def test_send_and_close_work_with_no_process_up(fresh: Place) -> None:
+def test_send_and_close_work_with_no_process_up(fresh: DeployedStudy) -> None:
     panel = fresh.write_panel(random_symbols("01", 200, T, seed=9))
     fresh.do("send", panel, "--through", 2)
     partitions = [fresh.values(fresh.topics.reports, partition) for partition in range(4)]
@@ -94,7 +94,7 @@ def test_send_and_close_work_with_no_process_up(fresh: Place) -> None:
     assert fresh.status()["released"] == 0
 
 
-def test_close_can_wait_until_the_period_is_released(fresh: Place) -> None:
+def test_close_can_wait_until_the_period_is_released(fresh: DeployedStudy) -> None:
     panel = fresh.write_panel(random_symbols("01", 200, T, seed=10))
     fresh.do("send", panel, "--period", 1)
     waiting = fresh.start("close", "--period", 1, "--wait")
@@ -104,13 +104,13 @@ def test_close_can_wait_until_the_period_is_released(fresh: Place) -> None:
     assert fresh.status()["watermark"] == 1
 
 
-def test_a_study_that_is_over_is_done_at_once(finished: Place) -> None:
+def test_a_study_that_is_over_is_done_at_once(finished: DeployedStudy) -> None:
     finished.start("run", "--until-done").done()
     finished.start("gather").done()
     finished.start("synthesize").done()
 
 
-def test_status_says_what_was_spent(finished: Place) -> None:
+def test_status_says_what_was_spent(finished: DeployedStudy) -> None:
     status = finished.status()
     assert set(status) >= {
         "study",
@@ -139,7 +139,7 @@ def test_status_says_what_was_spent(finished: Place) -> None:
     assert f"epsilon {format_epsilon(status['epsilon_spent'])} at delta 1e-6" in shown
 
 
-def test_watch_ends_quietly_when_nobody_reads_its_lines_any_more(finished: Place) -> None:
+def test_watch_ends_quietly_when_nobody_reads_its_lines_any_more(finished: DeployedStudy) -> None:
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-m", "streamproc", "watch", str(finished.file)]
@@ -148,7 +148,7 @@ def test_watch_ends_quietly_when_nobody_reads_its_lines_any_more(finished: Place
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
 
 
-def test_watch_ends_when_its_reader_goes_away_though_no_column_comes(fresh: Place) -> None:
+def test_watch_ends_when_its_reader_goes_away_though_no_column_comes(fresh: DeployedStudy) -> None:
     """As `watch STUDY | head -1` does; the next column may be a month away."""
     read, write = os.pipe()
     command = [sys.executable, "-m", "streamproc", "watch", str(fresh.file), "--broker", fresh.url]
@@ -160,20 +160,20 @@ def test_watch_ends_when_its_reader_goes_away_though_no_column_comes(fresh: Plac
         assert watching.wait(PATIENCE) == 128 + signal.SIGPIPE
 
 
-def test_what_a_seed_made_says_so_wherever_it_is_seen(new_place: NewPlace, tmp_path: Path) -> None:
-    place = new_place("embedded", horizon=2, partitions=1)
-    place.do("send", place.write_panel(random_symbols("01", 200, 2, seed=8)), "--close")
-    seeded = place.start("run", "--until-done", "--seed", 5)
+def test_what_a_seed_made_says_so_wherever_it_is_seen(deploy_study: DeployStudy, tmp_path: Path) -> None:
+    deployed = deploy_study("embedded", horizon=2, partitions=1)
+    deployed.do("send", deployed.write_panel(random_symbols("01", 200, 2, seed=8)), "--close")
+    seeded = deployed.start("run", "--until-done", "--seed", 5)
     seeded.done()
     assert INSECURE in seeded.log
     for command in (["verify"], ["watch"], ["pull", "--out", tmp_path / "pulled"]):
-        assert place.do(*command).complaint.splitlines()[-1] == INSECURE
-    assert json.loads(place.do("verify", "--json").out)["insecure"] is True
-    assert all(json.loads(line)["insecure"] for line in place.do("watch", "--json").out.splitlines())
-    assert INSECURE in place.do("status").out
+        assert deployed.do(*command).complaint.splitlines()[-1] == INSECURE
+    assert json.loads(deployed.do("verify", "--json").out)["insecure"] is True
+    assert all(json.loads(line)["insecure"] for line in deployed.do("watch", "--json").out.splitlines())
+    assert INSECURE in deployed.do("status").out
 
 
-def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
+def test_watch_prints_a_line_for_each_column_and_ends(finished: DeployedStudy) -> None:
     lines = [json.loads(line) for line in (finished.folder / "watched").read_text().splitlines()]
     assert all(set(line) == {"release", "period", "rows", "digest"} for line in lines)
     for release in RELEASES:
@@ -191,7 +191,7 @@ def test_watch_prints_a_line_for_each_column_and_ends(finished: Place) -> None:
     assert (unknown.code, unknown.complaint) == (2, "streamproc: release: got 'never', allowed: recent, ever\n")
 
 
-def test_watch_says_once_and_to_people_what_it_waits_for(fresh: Place) -> None:
+def test_watch_says_once_and_to_people_what_it_waits_for(fresh: DeployedStudy) -> None:
     watcher = fresh.start("watch")
     said = f"{fresh.url}: waiting for period 2 of recent, period 1 of ever; Ctrl-C ends"
     assert watcher.says("waiting for") == said
@@ -200,7 +200,7 @@ def test_watch_says_once_and_to_people_what_it_waits_for(fresh: Place) -> None:
     assert (stopped.code, stopped.out, stopped.complaint) == (0, "", f"{said}\n")
 
 
-def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: Place, tmp_path: Path) -> None:
+def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: DeployedStudy, tmp_path: Path) -> None:
     finished.do("pull", "--out", tmp_path / "out")
     ledger = json.loads((tmp_path / "out" / "ledger.json").read_text())
     assert [record["period"] for record in ledger["periods"]] == [1, 2, 3, 4]
@@ -221,7 +221,7 @@ def test_pull_writes_the_columns_in_the_order_of_the_topic(finished: Place, tmp_
         assert np.array(rows)[:, 1:].astype(int).T.ravel().tolist() == from_topic.tolist()
 
 
-def test_pull_writes_parquet_when_asked_and_deletes_nothing(finished: Place, tmp_path: Path) -> None:
+def test_pull_writes_parquet_when_asked_and_deletes_nothing(finished: DeployedStudy, tmp_path: Path) -> None:
     finished.do("pull", "--out", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ever.csv", "ledger.json", "recent.csv"]
     finished.do("pull", "--out", tmp_path, "--parquet")
@@ -230,17 +230,17 @@ def test_pull_writes_parquet_when_asked_and_deletes_nothing(finished: Place, tmp
 
 
 def test_pull_replaces_an_earlier_pull_only_by_what_continues_it(
-    finished: Place, new_place: NewPlace, tmp_path: Path
+    finished: DeployedStudy, deploy_study: DeployStudy, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    other = new_place("embedded")
+    other = deploy_study("embedded")
     released = other.start("run", "--until-done")
     other.do("send", other.write_panel(random_symbols("01", other.parameters.people, 4, seed=5)), "--close")
     assert released.end().code == 0
     finished.do("pull", "--out", out)
     finished.do("pull", "--out", out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    missing = new_place("embedded").call("pull", "--out", out)
+    missing = deploy_study("embedded").call("pull", "--out", out)
     another = other.call("pull", "--out", out)
     assert (missing.code, another.code) == (0, 4)
     assert "holds no ledger of" in missing.complaint
@@ -249,7 +249,7 @@ def test_pull_replaces_an_earlier_pull_only_by_what_continues_it(
 
 
 def test_pull_without_what_parquet_needs_writes_nothing(
-    finished: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: DeployedStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     ended = finished.call("pull", "--out", tmp_path / "out", "--parquet")
@@ -263,7 +263,7 @@ def symbols(value: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return np.unpackbits(np.frombuffer(column["data"], dtype=np.uint8))[: column["rows"]]
 
 
-def test_verify_says_what_it_verified_and_where_the_chain_ends(finished: Place, tmp_path: Path) -> None:
+def test_verify_says_what_it_verified_and_where_the_chain_ends(finished: DeployedStudy, tmp_path: Path) -> None:
     """As the analyst's page says: two who see the same head have the same ledger."""
     finished.do("pull", "--out", tmp_path / "out")
     head = json.loads((tmp_path / "out" / "ledger.json").read_text())["head"]
@@ -273,7 +273,9 @@ def test_verify_says_what_it_verified_and_where_the_chain_ends(finished: Place, 
     assert json.loads(finished.do("verify", "--json").out) == verified | {"insecure": False}
 
 
-def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(finished: Place, tmp_path: Path) -> None:
+def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(
+    finished: DeployedStudy, tmp_path: Path
+) -> None:
     topics = finished.all_topics()
     for command in (["status"], ["verify"], ["watch"], ["pull", "--out", tmp_path / "out"]):
         finished.do(*map(str, command), "--state", str(tmp_path / "state"))
@@ -282,7 +284,7 @@ def test_looking_needs_neither_a_state_folder_nor_a_process_and_creates_nothing(
 
 
 @pytest.fixture
-def changed(finished: Place) -> Iterator[Place]:
+def changed(finished: DeployedStudy) -> Iterator[DeployedStudy]:
     """The finished study under a file that says something else."""
     before = finished.file.read_text()
     finished.file.write_text(before.replace("horizon = 4", "horizon = 5").replace('name = "ever"', 'name = "once"'))
@@ -290,7 +292,7 @@ def changed(finished: Place) -> Iterator[Place]:
     finished.file.write_text(before)
 
 
-def test_a_study_file_that_changed_is_refused(changed: Place) -> None:
+def test_a_study_file_that_changed_is_refused(changed: DeployedStudy) -> None:
     """With 3 to who would go on with it, which could break the promise; with 2 to who only looks: the file is wrong."""
     topics = changed.all_topics()
     for role in ("run", "gather", "synthesize"):
@@ -305,11 +307,11 @@ def test_a_study_file_that_changed_is_refused(changed: Place) -> None:
     assert changed.all_topics() == topics
 
 
-def test_a_study_never_changes_between_a_seed_and_none(finished: Place, new_place: NewPlace) -> None:
+def test_a_study_never_changes_between_a_seed_and_none(finished: DeployedStudy, deploy_study: DeployStudy) -> None:
     with_seed = finished.start("run", "--seed", 1).end()
     assert with_seed.code == 3
     assert "it was begun without a seed and cannot go on with one" in with_seed.complaint
-    seeded = new_place("embedded")
+    seeded = deploy_study("embedded")
     roles = seeded.start("run", "--seed", 1)
     seeded.do("send", seeded.write_panel(random_symbols("01", 200, T, seed=11)), "--period", 1, "--close")
     roles.says("period released")
@@ -323,45 +325,45 @@ def test_a_study_never_changes_between_a_seed_and_none(finished: Place, new_plac
 
 
 @pytest.mark.kafka
-def test_a_seed_needs_leave_on_a_real_broker(new_place: NewPlace) -> None:
-    place = new_place("kafka")
-    refused = place.call("run", "--seed", 1)
+def test_a_seed_needs_leave_on_a_real_broker(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("kafka")
+    refused = deployed.call("run", "--seed", 1)
     assert refused.code == 2
     assert "STREAMPROC_ALLOW_INSECURE=1" in refused.complaint
-    assert not place.all_topics()
+    assert not deployed.all_topics()
 
 
 @pytest.mark.kafka
 def test_an_analyst_sees_what_is_public_and_no_watermark(
-    new_place: NewPlace, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    deploy_study: DeployStudy, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = new_place("kafka")
-    place.do("init")
-    public = [place.topics.ledger, *map(place.topics.synthetic, RELEASES)]
+    deployed = deploy_study("kafka")
+    deployed.do("init")
+    public = [deployed.topics.ledger, *map(deployed.topics.synthetic, RELEASES)]
     kafka_broker.allow("--operation", "Read", *(word for topic in public for word in ("--topic", topic)))
     for name, value in kafka_broker.guest_environment().items():
         monkeypatch.setenv(name, value)
 
-    found = json.loads(place.do("status", "--json", "--broker", kafka_broker.guest_url).out)
+    found = json.loads(deployed.do("status", "--json", "--broker", kafka_broker.guest_url).out)
     assert found["watermark"] is None
     assert found["released"] == 0
-    assert place.call("verify", "--broker", kafka_broker.guest_url).code == 6
+    assert deployed.call("verify", "--broker", kafka_broker.guest_url).code == 6
     for command in (["close", "--period", 1], ["run"], ["gather"], ["synthesize"]):
-        denied = place.call(*map(str, command), "--broker", kafka_broker.guest_url)
+        denied = deployed.call(*map(str, command), "--broker", kafka_broker.guest_url)
         assert denied.code == 5, denied.complaint
         assert "allow" in denied.complaint.splitlines()[-1]
 
 
-def test_a_study_nobody_has_reported_to_is_not_closed_by_mistake(new_place: NewPlace) -> None:
-    place = new_place("embedded")
-    refused = place.call("close", "--period", 1)
+def test_a_study_nobody_has_reported_to_is_not_closed_by_mistake(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("embedded")
+    refused = deployed.call("close", "--period", 1)
     assert refused.code == 3
     assert "without people; send first" in refused.complaint
-    symbols = random_symbols("01", place.parameters.people, 4, seed=1)
+    symbols = random_symbols("01", deployed.parameters.people, 4, seed=1)
     silent = symbols.copy()
     silent[:, 0] = ""
-    refused = place.call("send", place.write_panel(silent), "--period", 1, "--close")
+    refused = deployed.call("send", deployed.write_panel(silent), "--period", 1, "--close")
     assert refused.code == 3
     assert "without people; send first" in refused.complaint
-    place.do("send", place.write_panel(symbols), "--period", 1)
-    assert "period 1 closed" in place.do("close", "--period", 1).out
+    deployed.do("send", deployed.write_panel(symbols), "--period", 1)
+    assert "period 1 closed" in deployed.do("close", "--period", 1).out

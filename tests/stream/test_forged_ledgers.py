@@ -15,33 +15,33 @@ import pytest
 from streamproc.protocol.ledger import PeriodRecord
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
 from tests.status_page.serving import served
-from tests.stream.places import Place
+from tests.stream.deployed_study import DeployedStudy
 
 Topics = Mapping[str, Sequence[bytes]]
 """The values of the ledger (under "ledger") and of each release's topic."""
 
 
-def published(place: Place) -> Topics:
-    names = {"ledger": place.topics.ledger} | {name: place.topics.synthetic(name) for name in ("recent", "ever")}
-    return {name: list(place.values(topic)) for name, topic in names.items()}
+def published(deployed: DeployedStudy) -> Topics:
+    names = {"ledger": deployed.topics.ledger} | {name: deployed.topics.synthetic(name) for name in ("recent", "ever")}
+    return {name: list(deployed.values(topic)) for name, topic in names.items()}
 
 
-def copy_of(honest: Place, folder: Path, topics: Topics) -> Place:
+def copy_of(honest: DeployedStudy, folder: Path, topics: Topics) -> DeployedStudy:
     """A study whose public topics hold these values, and whose other topics are empty."""
-    place = Place(folder, honest.url, honest.parameters, honest.programs)
+    deployed = DeployedStudy(folder, honest.url, honest.parameters, honest.programs)
     folder.mkdir()
-    place.write_study()
-    place.do("init")
+    deployed.write_study()
+    deployed.do("init")
 
     async def append() -> None:
-        async with place.connect() as log:
+        async with deployed.connect() as log:
             for name, values in topics.items():
-                topic = place.topics.ledger if name == "ledger" else place.topics.synthetic(name)
+                topic = deployed.topics.ledger if name == "ledger" else deployed.topics.synthetic(name)
                 for value in values:
                     await log.append(topic, 0, value)
 
     asyncio.run(append())
-    return place
+    return deployed
 
 
 @dataclass(frozen=True)
@@ -93,29 +93,29 @@ FORGERIES = {
 }
 
 
-def test_the_same_values_in_another_log_verify(honest: Place, tmp_path: Path) -> None:
+def test_the_same_values_in_another_log_verify(honest: DeployedStudy, tmp_path: Path) -> None:
     copy_of(honest, tmp_path / "copy", published(honest)).do("verify")
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_forged_ledger_is_found_by_every_reader(honest: Place, tmp_path: Path, what: str) -> None:
+def test_a_forged_ledger_is_found_by_every_reader(honest: DeployedStudy, tmp_path: Path, what: str) -> None:
     forgery = FORGERIES[what]
-    place = copy_of(honest, tmp_path / "copy", forgery.change(published(honest)))
+    deployed = copy_of(honest, tmp_path / "copy", forgery.change(published(honest)))
 
-    verified = place.call("verify", "--json")
+    verified = deployed.call("verify", "--json")
     assert verified.code == 4
     said = json.loads(verified.out)
-    assert (said["study"], said["verified"]) == (place.parameters.name, False)
+    assert (said["study"], said["verified"]) == (deployed.parameters.name, False)
     assert forgery.finding in said["problem"]
     assert verified.complaint == f"streamproc: {said['problem']}\n"
     assert len(verified.complaint.splitlines()) == 1
 
-    pulled = place.call("pull", "--out", tmp_path / "pulled")
+    pulled = deployed.call("pull", "--out", tmp_path / "pulled")
     assert (pulled.code, pulled.complaint) == (4, verified.complaint)
     assert not (tmp_path / "pulled").exists()
 
     async def shown() -> str:
-        async with place.connect() as log, served(log, place.study) as asking:
+        async with deployed.connect() as log, served(log, deployed.study) as asking:
             return str((await asking.status_when(lambda status: status["problem"] is not None))["problem"])
 
     assert asyncio.run(shown()) == said["problem"]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place, random_symbols
+from tests.stream.conftest import DeployStudy
+from tests.stream.deployed_study import DeployedStudy, random_symbols
 from tests.stream.programs import PATIENCE, Program
 
 PUBLIC = {
@@ -91,9 +91,9 @@ def people(found: Samples) -> float:
     return sum(count for (name, _), count in found.items() if name == "streamproc_people")
 
 
-def check_public(place: Place, found: Samples, released: int) -> None:
+def check_public(deployed: DeployedStudy, found: Samples, released: int) -> None:
     """What everybody sees is what `status` says."""
-    status = place.status()
+    status = deployed.status()
     assert names(found) == PUBLIC
     assert found["streamproc_periods_released", ()] == released == status["released"]
     assert found["streamproc_epsilon_spent", ()] == status["epsilon_spent"]
@@ -113,20 +113,20 @@ def is_bin(name: str, labels: tuple[tuple[str, str], ...]) -> bool:
     return name == "streamproc_bin_rows" and ("release", "recent") in labels
 
 
-def test_what_is_private_is_on_the_operators_listener_only(new_place: NewPlace) -> None:
-    place = new_place("embedded", rho=0.01)
-    panel = place.write_panel(random_symbols("01", 200, 4, seed=13))
-    roles = place.start("run", *Listeners.ARGUMENTS)
+def test_what_is_private_is_on_the_operators_listener_only(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("embedded", rho=0.01)
+    panel = deployed.write_panel(random_symbols("01", 200, 4, seed=13))
+    roles = deployed.start("run", *Listeners.ARGUMENTS)
     listeners = Listeners(roles)
     before = samples_when(listeners.public, lambda found: ("streamproc_periods_released", ()) in found)
     assert before["streamproc_periods_released", ()] == before["streamproc_epsilon_spent", ()] == 0
     assert before["streamproc_budget_rho", (("release", "ever"),)] == pytest.approx(0.005)
 
-    place.do("send", panel, "--through", 2, "--close")
-    place.do("send", panel, "--period", 1)
+    deployed.do("send", panel, "--through", 2, "--close")
+    deployed.do("send", panel, "--period", 1)
     private = samples_when(listeners.operator, lambda found: names(found) >= PRIVATE and people(found) == 200)
     assert not names(private) & PUBLIC
-    check_public(place, samples_when(listeners.public, two_are_released), released=2)
+    check_public(deployed, samples_when(listeners.public, two_are_released), released=2)
     for address in (listeners.public, listeners.operator):
         assert ask(address, "/livez") == (200, "ok\n")
         assert ask(address, "/readyz") == (200, "ready\n")
@@ -134,14 +134,14 @@ def test_what_is_private_is_on_the_operators_listener_only(new_place: NewPlace) 
 
     assert roles.stop().code == 0
     # A process that has just been started shows what was released before it.
-    again = place.start("run", *Listeners.ARGUMENTS)
+    again = deployed.start("run", *Listeners.ARGUMENTS)
     again.says("going on after what is released")
-    check_public(place, samples_when(Listeners(again).public, two_are_released), released=2)
+    check_public(deployed, samples_when(Listeners(again).public, two_are_released), released=2)
 
 
-def test_a_process_that_waits_for_its_broker_lives_but_is_not_ready(new_place: NewPlace) -> None:
-    place = new_place("embedded")
-    roles = place.start("run", "--broker", "kafka://127.0.0.1:1", *Listeners.ARGUMENTS)
+def test_a_process_that_waits_for_its_broker_lives_but_is_not_ready(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("embedded")
+    roles = deployed.start("run", "--broker", "kafka://127.0.0.1:1", *Listeners.ARGUMENTS)
     listeners = Listeners(roles)
     for address in (listeners.public, listeners.operator):
         assert ask(address, "/livez")[0] == 200
@@ -152,7 +152,7 @@ def test_a_process_that_waits_for_its_broker_lives_but_is_not_ready(new_place: N
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999", "192.0.2.1:9100"])
-def test_an_address_where_nobody_can_listen_is_named(new_place: NewPlace, address: str) -> None:
-    ended = new_place("embedded").call("run", "--public", address)
+def test_an_address_where_nobody_can_listen_is_named(deploy_study: DeployStudy, address: str) -> None:
+    ended = deploy_study("embedded").call("run", "--public", address)
     assert ended.code == 2
     assert f"listener {address}" in ended.complaint.replace("'", "")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.stream.conftest import BROKERS, NewPlace
-from tests.stream.places import random_symbols
+from tests.stream.conftest import BROKERS, DeployStudy
+from tests.stream.deployed_study import random_symbols
 from tests.stream.programs import Program
 from tests.stream.test_life import NOBODY
 from tests.stream.test_listeners import ask, check_public, samples, samples_when, two_are_released
@@ -30,21 +30,21 @@ def status_of(address: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("broker", BROKERS)
-def test_it_waits_for_the_study_and_shows_what_is_released(new_place: NewPlace, broker: str, tmp_path: Path) -> None:
-    place = new_place(broker, rho=0.01)
-    panel = place.write_panel(random_symbols("01", 200, 4, seed=13))
-    page = place.start("page", *PUBLIC, "--state", tmp_path / "page.state")
+def test_it_waits_for_the_study_and_shows_what_is_released(deploy_study: DeployStudy, broker: str, tmp_path: Path) -> None:
+    deployed = deploy_study(broker, rho=0.01)
+    panel = deployed.write_panel(random_symbols("01", 200, 4, seed=13))
+    page = deployed.start("page", *PUBLIC, "--state", tmp_path / "page.state")
     address = address_of(page)
     before = samples_when(address, lambda found: ("streamproc_periods_released", ()) in found)
     assert before["streamproc_periods_released", ()] == 0
     assert (ask(address, "/livez")[0], ask(address, "/readyz")[0]) == (200, 200)
     assert status_of(address)["state"] == "waiting"
-    assert place.all_topics() == set(), "it creates nothing"
-    assert broker == "kafka" or not (place.folder / "log").exists()
+    assert deployed.all_topics() == set(), "it creates nothing"
+    assert broker == "kafka" or not (deployed.folder / "log").exists()
 
-    roles = place.start("run")
-    place.do("send", panel, "--through", 2, "--close")
-    check_public(place, samples_when(address, two_are_released), released=2)
+    roles = deployed.start("run")
+    deployed.do("send", panel, "--through", 2, "--close")
+    check_public(deployed, samples_when(address, two_are_released), released=2)
     assert roles.stop().code == 0, "it has no lock and no state folder that the roles would need"
 
     found = status_of(address)
@@ -55,12 +55,12 @@ def test_it_waits_for_the_study_and_shows_what_is_released(new_place: NewPlace, 
     assert not (tmp_path / "page.state").exists()
 
 
-def test_it_stays_when_the_study_is_over(new_place: NewPlace) -> None:
-    place = new_place("embedded", horizon=2)
-    roles = place.start("run", "--until-done")
-    place.do("send", place.write_panel(random_symbols("01", 200, 2, seed=13)), "--close")
+def test_it_stays_when_the_study_is_over(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("embedded", horizon=2)
+    roles = deployed.start("run", "--until-done")
+    deployed.do("send", deployed.write_panel(random_symbols("01", 200, 2, seed=13)), "--close")
     roles.done()
-    page = place.start("page", *PUBLIC)
+    page = deployed.start("page", *PUBLIC)
     page.says("the study is over")
     address = address_of(page)
     assert status_of(address)["state"] == "over"
@@ -68,8 +68,8 @@ def test_it_stays_when_the_study_is_over(new_place: NewPlace) -> None:
     assert page.stop().code == 0
 
 
-def test_it_waits_for_a_broker_that_is_away(new_place: NewPlace) -> None:
-    page = new_place("embedded").start("page", "--broker", NOBODY, *PUBLIC)
+def test_it_waits_for_a_broker_that_is_away(deploy_study: DeployStudy) -> None:
+    page = deploy_study("embedded").start("page", "--broker", NOBODY, *PUBLIC)
     page.says("the broker is away, trying again")
     address = address_of(page)
     assert (ask(address, "/livez")[0], ask(address, "/readyz")[0]) == (200, 503)
@@ -77,8 +77,8 @@ def test_it_waits_for_a_broker_that_is_away(new_place: NewPlace) -> None:
     assert page.stop().code == 0
 
 
-def test_it_needs_an_address_to_listen_on(new_place: NewPlace) -> None:
-    ended = new_place("embedded").call("page")
+def test_it_needs_an_address_to_listen_on(deploy_study: DeployStudy) -> None:
+    ended = deploy_study("embedded").call("page")
     assert (ended.code, ended.complaint.count("\n")) == (2, 1)
     assert "--public" in ended.complaint
 

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from streamproc.protocol.reports import home_partition
 from tests.broker import KafkaBroker, kafka_jars
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place
+from tests.stream.conftest import DeployStudy
+from tests.stream.deployed_study import DeployedStudy
 
 pytestmark = pytest.mark.kafka
 
@@ -26,37 +26,37 @@ def report(individual: str) -> bytes:
     return bytes(msgpack.packb({"v": 1, "id": individual, "t": 1, "s": "1"}))
 
 
-def place_of(new_place: NewPlace) -> Place:
-    place = new_place("kafka", horizon=1, k=1, partitions=PARTITIONS, people=len(IDS))
-    place.do("init")
-    return place
+def deploy_on_kafka(deploy_study: DeployStudy) -> DeployedStudy:
+    deployed = deploy_study("kafka", horizon=1, k=1, partitions=PARTITIONS, people=len(IDS))
+    deployed.do("init")
+    return deployed
 
 
-def check_at_home(place: Place, partitions: list[int]) -> None:
+def check_at_home(deployed: DeployedStudy, partitions: list[int]) -> None:
     """Every report is where it belongs, and a gatherer counts each."""
     assert partitions == [home_partition(individual, PARTITIONS) for individual in IDS]
     assert set(partitions) == set(range(PARTITIONS))
-    place.do("close", "--period", 1)
-    place.start("run", "--until-done").done()
-    assert place.status()["releases"]["ever"]["n_star"] == len(IDS)
-    assert place.values(place.topics.rejects) == []
+    deployed.do("close", "--period", 1)
+    deployed.start("run", "--until-done").done()
+    assert deployed.status()["releases"]["ever"]["n_star"] == len(IDS)
+    assert deployed.values(deployed.topics.rejects) == []
 
 
-def test_a_java_producer_agrees_by_default(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
+def test_a_java_producer_agrees_by_default(deploy_study: DeployStudy, kafka_broker: KafkaBroker) -> None:
     if shutil.which("javac") is None:
         pytest.skip("a Java producer needs a JDK (17 or newer): apt-get install default-jdk-headless")
-    place = place_of(new_place)
+    deployed = deploy_on_kafka(deploy_study)
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*", str(JAVA)]
-    command += [f"127.0.0.1:{kafka_broker.port}", place.topics.reports]
+    command += [f"127.0.0.1:{kafka_broker.port}", deployed.topics.reports]
     lines = "".join(f"{report(individual).hex()} {individual}\n" for individual in IDS)
 
     sent = subprocess.run(command, input=lines.encode(), capture_output=True, check=False, timeout=120)
 
     assert sent.returncode == 0, sent.stderr.decode()
-    check_at_home(place, [int(line) for line in sent.stdout.split()])
+    check_at_home(deployed, [int(line) for line in sent.stdout.split()])
 
 
-def send_by_librdkafka(place: Place, broker: KafkaBroker, **settings: str) -> list[int]:
+def send_by_librdkafka(deployed: DeployedStudy, broker: KafkaBroker, **settings: str) -> list[int]:
     found: dict[bytes, int] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -70,24 +70,26 @@ def send_by_librdkafka(place: Place, broker: KafkaBroker, **settings: str) -> li
         {"bootstrap.servers": f"127.0.0.1:{broker.port}", "acks": "all", "enable.idempotence": True, **settings}
     )
     for individual in IDS:
-        producer.produce(place.topics.reports, report(individual), individual.encode(), on_delivery=delivered)
+        producer.produce(deployed.topics.reports, report(individual), individual.encode(), on_delivery=delivered)
     assert producer.flush(60) == 0
     return [found[individual.encode()] for individual in IDS]
 
 
-def test_librdkafka_agrees_with_the_right_partitioner_setting(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
-    place = place_of(new_place)
-    check_at_home(place, send_by_librdkafka(place, kafka_broker, partitioner="murmur2_random"))
+def test_librdkafka_agrees_with_the_right_partitioner_setting(deploy_study: DeployStudy, kafka_broker: KafkaBroker) -> None:
+    deployed = deploy_on_kafka(deploy_study)
+    check_at_home(deployed, send_by_librdkafka(deployed, kafka_broker, partitioner="murmur2_random"))
 
 
-def test_librdkafka_left_to_itself_is_noticed(new_place: NewPlace, kafka_broker: KafkaBroker) -> None:
-    place = place_of(new_place)
-    partitions = send_by_librdkafka(place, kafka_broker)
-    astray = sum(there != home_partition(individual, PARTITIONS) for individual, there in zip(IDS, partitions, strict=True))
-    assert astray > 0
+def test_librdkafka_left_to_itself_is_noticed(deploy_study: DeployStudy, kafka_broker: KafkaBroker) -> None:
+    deployed = deploy_on_kafka(deploy_study)
+    partitions = send_by_librdkafka(deployed, kafka_broker)
+    wrong_partition = sum(
+        there != home_partition(individual, PARTITIONS) for individual, there in zip(IDS, partitions, strict=True)
+    )
+    assert wrong_partition > 0
 
-    place.do("close", "--period", 1)
-    place.start("run", "--until-done").done()
-    assert place.status()["releases"]["ever"]["n_star"] == len(IDS) - astray
-    rejects = [msgpack.unpackb(value)["reason"] for value in place.values(place.topics.rejects)]
-    assert rejects == ["foreign-partition"] * astray
+    deployed.do("close", "--period", 1)
+    deployed.start("run", "--until-done").done()
+    assert deployed.status()["releases"]["ever"]["n_star"] == len(IDS) - wrong_partition
+    rejects = [msgpack.unpackb(value)["reason"] for value in deployed.values(deployed.topics.rejects)]
+    assert rejects == ["foreign-partition"] * wrong_partition

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stream.conftest import BROKERS, NewPlace
-from tests.stream.places import random_symbols
+from tests.stream.conftest import BROKERS, DeployStudy
+from tests.stream.deployed_study import random_symbols
 
 
 @pytest.mark.parametrize("broker", BROKERS)
-def test_a_stream_releases_what_a_replay_releases(new_place: NewPlace, broker: str) -> None:
-    place = new_place(broker)
-    panel = place.write_panel(random_symbols("01", 200, 4, seed=1, missing=0.1))
-    roles = place.start("run", "--until-done", "--seed", 7)
-    place.do("send", panel, "--close")
+def test_a_stream_releases_what_a_replay_releases(deploy_study: DeployStudy, broker: str) -> None:
+    deployed = deploy_study(broker)
+    panel = deployed.write_panel(random_symbols("01", 200, 4, seed=1, missing=0.1))
+    roles = deployed.start("run", "--until-done", "--seed", 7)
+    deployed.do("send", panel, "--close")
     roles.done()
-    place.do("pull", "--out", place.folder / "pulled")
+    deployed.do("pull", "--out", deployed.folder / "pulled")
 
-    place.do("replay", panel, "--out", place.folder / "replayed", "--seed", 7)
+    deployed.do("replay", panel, "--out", deployed.folder / "replayed", "--seed", 7)
     for release in ("recent", "ever"):
-        replayed = (place.folder / "replayed" / f"{release}.csv").read_bytes()
-        assert (place.folder / "pulled" / f"{release}.csv").read_bytes() == replayed
+        replayed = (deployed.folder / "replayed" / f"{release}.csv").read_bytes()
+        assert (deployed.folder / "pulled" / f"{release}.csv").read_bytes() == replayed

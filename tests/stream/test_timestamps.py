@@ -11,15 +11,15 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place, random_symbols
+from tests.stream.conftest import DeployStudy
+from tests.stream.deployed_study import DeployedStudy, random_symbols
 
 TIMESTAMP_SETTINGS = ("message.timestamp.type", "message.timestamp.before.max.ms")
 DEFAULT = True
 
 
-async def _with_admin(place: Place, work: Any) -> Any:
-    admin = AIOKafkaAdminClient(bootstrap_servers=place.url.removeprefix("kafka://"))
+async def _with_admin(deployed: DeployedStudy, work: Any) -> Any:
+    admin = AIOKafkaAdminClient(bootstrap_servers=deployed.url.removeprefix("kafka://"))
     await admin.start()
     try:
         return await work(admin)
@@ -27,7 +27,7 @@ async def _with_admin(place: Place, work: Any) -> Any:
         await admin.close()
 
 
-def create_topic(place: Place, topic: str, **changed: str) -> None:
+def create_topic(deployed: DeployedStudy, topic: str, **changed: str) -> None:
     """The topic as a version without settings for timestamps made it, but for what is `changed`."""
     config = {
         "retention.ms": "-1",
@@ -36,36 +36,36 @@ def create_topic(place: Place, topic: str, **changed: str) -> None:
         "max.message.bytes": "1048588",
         **{name.replace("_", "."): value for name, value in changed.items()},
     }
-    asyncio.run(_with_admin(place, lambda admin: admin.create_topics([NewTopic(topic, 1, 1, topic_configs=config)])))
+    asyncio.run(_with_admin(deployed, lambda admin: admin.create_topics([NewTopic(topic, 1, 1, topic_configs=config)])))
 
 
-def timestamp_settings(place: Place, topic: str) -> Mapping[str, tuple[str, bool]]:
+def timestamp_settings(deployed: DeployedStudy, topic: str) -> Mapping[str, tuple[str, bool]]:
     """The value of each, and whether it is only the cluster's default."""
     resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-    (answer,) = asyncio.run(_with_admin(place, lambda admin: admin.describe_configs([resource])))
+    (answer,) = asyncio.run(_with_admin(deployed, lambda admin: admin.describe_configs([resource])))
     entries = {entry[0]: entry for entry in answer.resources[0][4]}
     own_source = 1
     return {name: (entries[name][1], entries[name][3] != own_source) for name in TIMESTAMP_SETTINGS}
 
 
-def public_timestamps(place: Place) -> list[list[int]]:
+def public_timestamps(deployed: DeployedStudy) -> list[list[int]]:
     """Of the ledger and of the two releases."""
-    public = [place.topics.ledger, place.topics.synthetic("recent"), place.topics.synthetic("ever")]
-    return [[record.timestamp for record in place.records(topic)] for topic in public]
+    public = [deployed.topics.ledger, deployed.topics.synthetic("recent"), deployed.topics.synthetic("ever")]
+    return [[record.timestamp for record in deployed.records(topic)] for topic in public]
 
 
-def run_two_periods(place: Place) -> None:
-    place.do("send", place.write_panel(random_symbols("01", 200, 2, seed=17)), "--close")
-    place.start("run", "--until-done").done()
+def run_two_periods(deployed: DeployedStudy) -> None:
+    deployed.do("send", deployed.write_panel(random_symbols("01", 200, 2, seed=17)), "--close")
+    deployed.start("run", "--until-done").done()
 
 
 @pytest.mark.kafka
-def test_public_records_carry_their_planned_times_and_not_when_they_were_computed(new_place: NewPlace) -> None:
+def test_public_records_carry_their_planned_times_and_not_when_they_were_computed(deploy_study: DeployStudy) -> None:
     schedule = '\n[schedule]\nstart = 2026-01-01T00:00:00Z\nevery = "month"\ngrace = "5m"\nrelease_after = "1h"\n'
-    place = new_place("kafka", schedule=schedule, horizon=2)
-    run_two_periods(place)
+    deployed = deploy_study("kafka", schedule=schedule, horizon=2)
+    run_two_periods(deployed)
 
-    ledger, recent, ever = public_timestamps(place)
+    ledger, recent, ever = public_timestamps(deployed)
     first, second = (int(1000 * datetime(2026, month, 1, 1, 5, tzinfo=UTC).timestamp()) for month in (2, 3))
     assert ledger[0] == 0  # the study record
     assert ledger[1:] == sorted(ledger[1:]) and set(ledger[1:]) == {first, second}
@@ -74,10 +74,10 @@ def test_public_records_carry_their_planned_times_and_not_when_they_were_compute
 
 
 @pytest.mark.kafka
-def test_without_a_release_time_public_records_carry_none(new_place: NewPlace) -> None:
-    place = new_place("kafka", horizon=2)
-    run_two_periods(place)
-    assert {stamp for stamps in public_timestamps(place) for stamp in stamps} == {0}
+def test_without_a_release_time_public_records_carry_none(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("kafka", horizon=2)
+    run_two_periods(deployed)
+    assert {stamp for stamps in public_timestamps(deployed) for stamp in stamps} == {0}
 
 
 @pytest.mark.kafka
@@ -93,26 +93,29 @@ def test_without_a_release_time_public_records_carry_none(new_place: NewPlace) -
     ],
 )
 def test_init_refuses_a_topic_that_would_not_keep_the_timestamps(
-    new_place: NewPlace, setting: str, value: str, difference: str
+    deploy_study: DeployStudy, setting: str, value: str, difference: str
 ) -> None:
-    place = new_place("kafka")
-    for topic in (place.topics.ledger, place.topics.synthetic("recent")):
-        create_topic(place, topic, **{setting: value})
+    deployed = deploy_study("kafka")
+    for topic in (deployed.topics.ledger, deployed.topics.synthetic("recent")):
+        create_topic(deployed, topic, **{setting: value})
 
-    refused = place.call("init")
+    refused = deployed.call("init")
 
     assert refused.code == 3
-    assert f"topic {place.topics.ledger}: has {difference}; " in refused.complaint
+    assert f"topic {deployed.topics.ledger}: has {difference}; " in refused.complaint
 
 
 @pytest.mark.kafka
-def test_init_takes_a_topic_with_the_defaults_and_sets_them_explicitly_for_a_new_one(new_place: NewPlace) -> None:
+def test_init_takes_a_topic_with_the_defaults_and_sets_them_explicitly_for_a_new_one(deploy_study: DeployStudy) -> None:
     """The cluster may have other defaults, or get them while a study runs."""
-    place = new_place("kafka")
-    create_topic(place, place.topics.ledger)
-    place.do("init")
+    deployed = deploy_study("kafka")
+    create_topic(deployed, deployed.topics.ledger)
+    deployed.do("init")
 
     unlimited = str(2**63 - 1)
-    assert list(timestamp_settings(place, place.topics.ledger).values()) == [("CreateTime", DEFAULT), (unlimited, DEFAULT)]
-    for topic in place.all_topics() - {place.topics.ledger}:
-        assert list(timestamp_settings(place, topic).values()) == [("CreateTime", False), (unlimited, False)]
+    assert list(timestamp_settings(deployed, deployed.topics.ledger).values()) == [
+        ("CreateTime", DEFAULT),
+        (unlimited, DEFAULT),
+    ]
+    for topic in deployed.all_topics() - {deployed.topics.ledger}:
+        assert list(timestamp_settings(deployed, topic).values()) == [("CreateTime", False), (unlimited, False)]

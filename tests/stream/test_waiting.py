@@ -12,23 +12,23 @@ import time
 
 import pytest
 
-from tests.stream.conftest import NewPlace
-from tests.stream.places import Place, random_symbols
+from tests.stream.conftest import DeployStudy
+from tests.stream.deployed_study import DeployedStudy, random_symbols
 from tests.stream.programs import PATIENCE
 
 
-def reported(place: Place) -> None:
-    place.do("send", place.write_panel(random_symbols("01", 200, 4, seed=8)), "--period", 1)
+def reported(deployed: DeployedStudy) -> None:
+    deployed.do("send", deployed.write_panel(random_symbols("01", 200, 4, seed=8)), "--period", 1)
 
 
-def test_without_roles_each_stage_is_a_line(new_place: NewPlace) -> None:
-    place = new_place("embedded")
-    reported(place)
-    closing = place.start("close", "--period", 1, "--wait")
+def test_without_roles_each_stage_is_a_line(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("embedded")
+    reported(deployed)
+    closing = deployed.start("close", "--period", 1, "--wait")
     closing.says("period 1 is closed; waiting for a synthesizer to begin the study")
-    place.start("synthesize", "--state", place.folder / "synthesizer")
+    deployed.start("synthesize", "--state", deployed.folder / "synthesizer")
     closing.says("period 1 is closed; waiting for gatherers to tally period 1 of partitions 0, 1, 2, 3")
-    place.start("gather", "--state", place.folder / "gatherer")
+    deployed.start("gather", "--state", deployed.folder / "gatherer")
 
     ended = closing.done()
 
@@ -36,11 +36,11 @@ def test_without_roles_each_stage_is_a_line(new_place: NewPlace) -> None:
     assert all(line.startswith("period 1 is closed; ") for line in ended.complaint.splitlines())
 
 
-def test_on_a_terminal_a_spinner_says_it(new_place: NewPlace) -> None:
-    place = new_place("embedded")
-    reported(place)
+def test_on_a_terminal_a_spinner_says_it(deploy_study: DeployStudy) -> None:
+    deployed = deploy_study("embedded")
+    reported(deployed)
     terminal, inside = pty.openpty()
-    command = [sys.executable, "-m", "streamproc", "close", str(place.file), "--period", "1", "--wait"]
+    command = [sys.executable, "-m", "streamproc", "close", str(deployed.file), "--period", "1", "--wait"]
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=inside, env=environ) as closing:
         os.close(inside)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.stream.conftest import BROKERS, NewPlace
+from tests.stream.conftest import BROKERS, DeployStudy
+from tests.stream.deployed_study import DeployedStudy, individual
 from tests.stream.exact import check_columns, check_rejects, check_tallies, models
-from tests.stream.mail import Correspondence, post
-from tests.stream.places import Place, individual
+from tests.stream.report_traffic import ReportTraffic, send_raw
 
 BINARY: dict[str, Any] = {}
 FOUR_LEVELS: dict[str, Any] = {
@@ -22,68 +22,68 @@ FOUR_LEVELS: dict[str, Any] = {
 PEOPLE = [individual(row) for row in range(200)]
 
 
-def begun(place: Place) -> None:
+def begun(deployed: DeployedStudy) -> None:
     """Topics are there, and the roster if the study wants one: a few of its people never report."""
-    if place.parameters.roster is not None:
-        (place.folder / place.parameters.roster).write_text(
+    if deployed.parameters.roster is not None:
+        (deployed.folder / deployed.parameters.roster).write_text(
             "".join(f"{each}\n" for each in [*PEOPLE, "silent-1", "silent-2"])
         )
-    place.do("init")
+    deployed.do("init")
 
 
-def correspondence(place: Place, seed: int) -> Correspondence:
-    parameters = place.parameters
-    return Correspondence(PEOPLE, parameters.alphabet, parameters.horizon, parameters.partitions, seed)
+def traffic(deployed: DeployedStudy, seed: int) -> ReportTraffic:
+    parameters = deployed.parameters
+    return ReportTraffic(PEOPLE, parameters.alphabet, parameters.horizon, parameters.partitions, seed)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
 @pytest.mark.parametrize("kind", [BINARY, FOUR_LEVELS], ids=["binary", "four-levels"])
-def test_pinned_gatherers_tally_what_the_model_says(new_place: NewPlace, broker: str, kind: dict[str, Any]) -> None:
-    place = new_place(broker, **kind)
-    begun(place)
-    synthesizer = place.start_altered("silent", "synthesize", "--state", place.folder / "synthesizer")
+def test_pinned_gatherers_tally_what_the_model_says(deploy_study: DeployStudy, broker: str, kind: dict[str, Any]) -> None:
+    deployed = deploy_study(broker, **kind)
+    begun(deployed)
+    synthesizer = deployed.start_altered("silent", "synthesize", "--state", deployed.folder / "synthesizer")
     gatherers = [
-        place.start("gather", "--partition", 0, "--partition", 1, "--state", place.folder / "one"),
-        place.start("gather", "--partition", 2, "--partition", 3, "--state", place.folder / "two"),
+        deployed.start("gather", "--partition", 0, "--partition", 1, "--state", deployed.folder / "one"),
+        deployed.start("gather", "--partition", 2, "--partition", 3, "--state", deployed.folder / "two"),
     ]
-    letters = correspondence(place, seed=3)
+    raw_records = traffic(deployed, seed=3)
 
-    for period in range(1, place.parameters.horizon + 1):
-        post(place, letters.of(period))
-        place.do("close", "--period", period)
+    for period in range(1, deployed.parameters.horizon + 1):
+        send_raw(deployed, raw_records.of(period))
+        deployed.do("close", "--period", period)
     for program in (synthesizer, *gatherers):
         program.done()
 
-    expected = models(place)
-    check_tallies(place, expected)
-    check_rejects(place, expected)
-    check_columns(place, expected)
+    expected = models(deployed)
+    check_tallies(deployed, expected)
+    check_rejects(deployed, expected)
+    check_columns(deployed, expected)
 
 
 @pytest.mark.parametrize("broker", BROKERS)
-def test_gatherers_come_and_go_and_nothing_is_counted_twice(new_place: NewPlace, broker: str) -> None:
+def test_gatherers_come_and_go_and_nothing_is_counted_twice(deploy_study: DeployStudy, broker: str) -> None:
     """A second joins after period 1; the first is killed after period 2. Their state folders are on different machines."""
-    place = new_place(broker, **FOUR_LEVELS)
-    begun(place)
-    synthesizer = place.start_altered("silent", "synthesize", "--state", place.folder / "synthesizer")
-    first = place.start("gather", "--state", place.folder / "one")
-    letters = correspondence(place, seed=4)
+    deployed = deploy_study(broker, **FOUR_LEVELS)
+    begun(deployed)
+    synthesizer = deployed.start_altered("silent", "synthesize", "--state", deployed.folder / "synthesizer")
+    first = deployed.start("gather", "--state", deployed.folder / "one")
+    raw_records = traffic(deployed, seed=4)
 
-    post(place, letters.of(1))
-    place.do("close", "--period", 1)
+    send_raw(deployed, raw_records.of(1))
+    deployed.do("close", "--period", 1)
     synthesizer.says("period released period=1")
-    second = place.start("gather", "--state", place.folder / "two")
-    post(place, letters.of(2))
-    place.do("close", "--period", 2)
+    second = deployed.start("gather", "--state", deployed.folder / "two")
+    send_raw(deployed, raw_records.of(2))
+    deployed.do("close", "--period", 2)
     second.says("tallied")
     first.kill()
-    for period in range(3, place.parameters.horizon + 1):
-        post(place, letters.of(period))
-        place.do("close", "--period", period)
+    for period in range(3, deployed.parameters.horizon + 1):
+        send_raw(deployed, raw_records.of(period))
+        deployed.do("close", "--period", period)
     for program in (synthesizer, second):
         program.done()
 
-    expected = models(place)
-    check_tallies(place, expected)
-    check_rejects(place, expected)
-    check_columns(place, expected)
+    expected = models(deployed)
+    check_tallies(deployed, expected)
+    check_rejects(deployed, expected)
+    check_columns(deployed, expected)

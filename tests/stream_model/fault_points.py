@@ -19,7 +19,7 @@ class Crash(BaseException):
 
 
 @dataclass(frozen=True)
-class Moment:
+class FaultPoint:
     when: When
     call: str
     topic: str | None = None
@@ -27,28 +27,28 @@ class Moment:
     @property
     def changes(self) -> bool:
         """Whether the call has an effect on the log or the disk."""
-        return self.call in ("fence", "begin", "send", "commit", "abort", "append", "append_many", "disk.write")
+        return self.call in ("fence", "begin", "send", "commit", "abort", "append", "append_many", "folder.write")
 
     def __str__(self) -> str:
         return f"{self.when} {self.call}" + (f" {self.topic}" if self.topic else "")
 
 
 @dataclass
-class Moments(Faults):
+class FaultPoints(Faults):
     """Records the fault points of one process; `strike` is called with the number and the point, and may raise."""
 
-    strike: Callable[[int, Moment], None] = lambda number, moment: None
-    passed: list[Moment] = field(default_factory=list)
+    strike: Callable[[int, FaultPoint], None] = lambda number, point: None
+    passed: list[FaultPoint] = field(default_factory=list)
 
     async def before(self, connection: str, call: str, topic: str | None) -> None:
-        self.reach(Moment("before", call, topic))
+        self.reach(FaultPoint("before", call, topic))
 
     async def after(self, connection: str, call: str, topic: str | None) -> None:
-        self.reach(Moment("after", call, topic))
+        self.reach(FaultPoint("after", call, topic))
 
-    def reach(self, moment: Moment) -> None:
-        self.passed.append(moment)
-        self.strike(len(self.passed) - 1, moment)
+    def reach(self, point: FaultPoint) -> None:
+        self.passed.append(point)
+        self.strike(len(self.passed) - 1, point)
 
 
 @dataclass
@@ -64,55 +64,55 @@ class Slow(Faults):
             await asyncio.sleep(self.seconds)
 
 
-class WatchedDisk:
+class FaultPointStateFolder:
     """A state folder whose calls are fault points too."""
 
-    def __init__(self, disk: StateFolder, moments: Moments) -> None:
-        self._disk, self._moments = disk, moments
+    def __init__(self, state_folder: StateFolder, fault_points: FaultPoints) -> None:
+        self._state_folder, self._fault_points = state_folder, fault_points
 
     def read(self, name: str) -> bytes | None:
-        self._moments.reach(Moment("before", "disk.read", name))
-        content = self._disk.read(name)
-        self._moments.reach(Moment("after", "disk.read", name))
+        self._fault_points.reach(FaultPoint("before", "folder.read", name))
+        content = self._state_folder.read(name)
+        self._fault_points.reach(FaultPoint("after", "folder.read", name))
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        self._moments.reach(Moment("before", "disk.write", name))
-        self._disk.write(name, content)
-        self._moments.reach(Moment("after", "disk.write", name))
+        self._fault_points.reach(FaultPoint("before", "folder.write", name))
+        self._state_folder.write(name, content)
+        self._fault_points.reach(FaultPoint("after", "folder.write", name))
 
     def reserve_space(self, name: str, size: int) -> None:
-        self._moments.reach(Moment("before", "disk.reserve_space", name))
-        self._disk.reserve_space(name, size)
+        self._fault_points.reach(FaultPoint("before", "folder.reserve_space", name))
+        self._state_folder.reserve_space(name, size)
 
     def lock(self, name: str) -> bool:
-        return self._disk.lock(name)
+        return self._state_folder.lock(name)
 
     def clear(self) -> None:
-        self._disk.clear()
+        self._state_folder.clear()
 
 
-class DoomedConnection(SimulatedLog):
+class CrashingConnection(SimulatedLog):
     """A connection whose process crashes at the points that are `fatal`; no later call reaches the broker."""
 
-    def __init__(self, broker: SimulatedBroker, fatal: Callable[[int, Moment], bool]) -> None:
-        def strike(number: int, moment: Moment) -> None:
-            if fatal(number, moment):
+    def __init__(self, broker: SimulatedBroker, fatal: Callable[[int, FaultPoint], bool]) -> None:
+        def strike(number: int, point: FaultPoint) -> None:
+            if fatal(number, point):
                 self.crash()
-                raise Crash(str(moment))
+                raise Crash(str(point))
 
-        self.moments = Moments(strike)
-        super().__init__(broker, self.moments, name="doomed")
+        self.fault_points = FaultPoints(strike)
+        super().__init__(broker, self.fault_points, name="crashing")
 
 
-def failing(error: Exception, chosen: Callable[[int, Moment], bool]) -> Moments:
+def failing(error: Exception, chosen: Callable[[int, FaultPoint], bool]) -> FaultPoints:
     """Return faults that raise `error` at the chosen points."""
 
-    def strike(number: int, moment: Moment) -> None:
-        if chosen(number, moment):
+    def strike(number: int, point: FaultPoint) -> None:
+        if chosen(number, point):
             raise error
 
-    return Moments(strike)
+    return FaultPoints(strike)
 
 
 class SlowNetwork(Faults):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class MemoryDisk:
+class MemoryStateFolder:
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = dict(files or {})
         self._locks: set[str] = set()
@@ -25,6 +25,6 @@ class MemoryDisk:
     def clear(self) -> None:
         self.files.clear()
 
-    def copy(self) -> MemoryDisk:
+    def copy(self) -> MemoryStateFolder:
         """Return a copy, as a backup or a cloned machine has."""
-        return MemoryDisk(self.files)
+        return MemoryStateFolder(self.files)

@@ -22,7 +22,7 @@ Action = Literal["ingest", "learn", "settle", "resume"]
 
 
 @dataclass(frozen=True)
-class Line:
+class LogRecord:
     """One record of a log, as a gatherer reads it."""
 
     offset: int
@@ -32,11 +32,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Story:
+class ReportSequence:
     study: Study
     partition: int
     roster: Sequence[str] | None
-    lines: Sequence[Line]
+    records: Sequence[LogRecord]
     ends: Sequence[int]
     """Where each period ends that is closed."""
     position: int
@@ -77,7 +77,7 @@ def values_of(draw: st.DrawFn, study: Study) -> bytes | None:
     kind = draw(st.sampled_from(["good"] * 6 + ["odd", "batch", "batch", "broken"]))
     if kind == "good":
         report = draw(ids), draw(periods), draw(st.sampled_from(ALPHABET))
-        return draw(st.sampled_from([encode_report, encode_report, oddly_written]))(*report)
+        return draw(st.sampled_from([encode_report, encode_report, unusually_encoded]))(*report)
     if kind == "odd":
         strange = st.sampled_from([0, -1, study.horizon + 1, 65_536, 2**63 - 1, -(2**63)])
         return encode_report(draw(ids), draw(periods | strange), draw(st.sampled_from(ALPHABET + WRONG_SYMBOLS)))
@@ -96,20 +96,20 @@ def values_of(draw: st.DrawFn, study: Study) -> bytes | None:
     )
 
 
-def oddly_written(individual: str, period: int, symbol: str) -> bytes:
+def unusually_encoded(individual: str, period: int, symbol: str) -> bytes:
     """A report that nobody of us would write like that, but which is one."""
     value: bytes = msgpack.packb({"s": symbol, "more": 1, "t": period, "id": individual, "v": 1})
     return value
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
+def report_sequences(draw: st.DrawFn) -> ReportSequence:
     study = draw(studies())
     values = draw(st.lists(values_of(study), max_size=40))
     # Offsets have gaps where transaction markers and aborted records stand.
     gaps = draw(st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=len(values) + 1, max_size=len(values) + 1))
     offsets = np.cumsum(np.array(gaps) + 1)
-    lines = [Line(offset, value) for offset, value in zip(offsets[:-1].tolist(), values, strict=True)]
+    records = [LogRecord(offset, value) for offset, value in zip(offsets[:-1].tolist(), values, strict=True)]
     position = int(offsets[-1])
     ends = sorted(draw(st.lists(st.integers(0, position), max_size=study.horizon, min_size=study.horizon)))
     closed = draw(st.sampled_from([study.horizon, study.horizon, draw(st.integers(0, study.horizon))]))
@@ -118,10 +118,10 @@ def stories(draw: st.DrawFn) -> Story:
     action = st.tuples(st.sampled_from(kinds), st.integers(0, 9))
     actions = draw(st.lists(action, max_size=25))
     partition = draw(st.integers(0, study.broker.partitions - 1))
-    return Story(study, partition, roster, lines, ends[:closed], position, draw(st.booleans()), actions)
+    return ReportSequence(study, partition, roster, records, ends[:closed], position, draw(st.booleans()), actions)
 
 
-def crowded_story(seed: int) -> Story:
+def large_report_sequence(seed: int) -> ReportSequence:
     """Hundreds of records of dozens of people, some more than the partition admits; quick to make, the same for a seed."""
     rng = np.random.default_rng(seed)
     horizon, partitions = int(rng.integers(2, 6)), int(rng.integers(1, 4))
@@ -156,11 +156,13 @@ def crowded_story(seed: int) -> Story:
         return encode_report(individual, period, "abc?"[symbol])
 
     offsets = np.cumsum(rng.integers(1, 3, size=int(rng.integers(50, 300)))).tolist()
-    lines = [Line(offset, value()) for offset in offsets[:-1]]
+    records = [LogRecord(offset, value()) for offset in offsets[:-1]]
     ends = sorted(rng.integers(0, offsets[-1] + 1, size=horizon).tolist())
     roster = tuple(people[::2]) if rng.random() < 0.3 else None
     kinds: list[Action] = ["ingest", "ingest", "ingest", "learn", "settle", "resume"]
     actions: list[tuple[Action, int]] = [
         (kind, int(rng.integers(0, 2 if kind == "learn" else 40))) for kind in rng.choice(np.array(kinds), size=30)
     ]
-    return Story(study, int(rng.integers(partitions)), roster, lines, ends, offsets[-1], bool(rng.integers(2)), actions)
+    return ReportSequence(
+        study, int(rng.integers(partitions)), roster, records, ends, offsets[-1], bool(rng.integers(2)), actions
+    )

@@ -34,7 +34,7 @@ from streamproc.study import Study
 from streamproc.study.fingerprint import fingerprint, roster_digest
 from streamproc.synthesizer.worker import Synthesizer, SynthesizerPorts
 from streamproc.testing import Faults, ManualClock, SimulatedBroker, SimulatedLog
-from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.memory_folder import MemoryStateFolder
 
 
 async def inline(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -60,29 +60,29 @@ class FreshEntropy:
 
 
 @dataclass
-class Diary:
+class RecordingObserver:
     """An observer of all roles that records its calls."""
 
     watermarks: list[Period] = field(default_factory=list)
     released_periods: list[Period] = field(default_factory=list)
     fencings: list[Period] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
 
     def watermark(self, period: Period) -> None:
         self.watermarks.append(period)
 
     def persisted(self, period: Period, size: int) -> None:
-        self.told.append(f"persisted {period}")
+        self.events.append(f"persisted {period}")
 
     def waiting(self, period: Period, until: datetime) -> None:
-        self.told.append(f"waiting {period} until {until:%H:%M:%S}")
+        self.events.append(f"waiting {period} until {until:%H:%M:%S}")
 
     def due(self, period: Period, *, late: bool) -> None:
-        self.told.append(f"due {period}{', late' if late else ''}")
+        self.events.append(f"due {period}{', late' if late else ''}")
 
     def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
-        self.told.append(f"released {period}")
+        self.events.append(f"released {period}")
         self.released_periods.append(period)
 
     def fenced(self, period: Period) -> None:
@@ -93,19 +93,19 @@ class Diary:
 
     def resumed(self, partition: int, period: Period, people: int, lag: int, size: int | None) -> None:
         start = "the start" if size is None else "a checkpoint"
-        self.told.append(f"resumed {partition} from {start}: {period}, {people}, {lag} to go")
+        self.events.append(f"resumed {partition} from {start}: {period}, {people}, {lag} to go")
 
     def read(self, partition: int, records: int, lag: int) -> None:
-        self.told.append(f"read {partition}: {records}, {lag} to go")
+        self.events.append(f"read {partition}: {records}, {lag} to go")
 
     def rejected(self, partition: int, counts: Mapping[Reason, int]) -> None:
-        self.told.append(f"rejected {partition}: {sum(counts.values())}")
+        self.events.append(f"rejected {partition}: {sum(counts.values())}")
 
     def tallied(self, partition: int, period: Period, people: int) -> None:
-        self.told.append(f"tallied {partition}: {period}, {people}")
+        self.events.append(f"tallied {partition}: {period}, {people}")
 
     def checkpointed(self, partition: int, size: int) -> None:
-        self.told.append(f"checkpointed {partition}")
+        self.events.append(f"checkpointed {partition}")
 
     def waits_for_study(self, partition: int) -> None:
         """Told too often to be kept."""
@@ -117,7 +117,7 @@ class Diary:
         """Told too often to be kept."""
 
 
-class StudyWorld:
+class SimulatedStudy:
     """One study on a simulated broker. Create it inside the virtual loop, then `await begin()`."""
 
     def __init__(self, study: Study, roster: Sequence[str] | None = None) -> None:
@@ -127,14 +127,14 @@ class StudyWorld:
         self.clock = ManualClock()
         self.broker = SimulatedBroker(self.clock)
         self.log = SimulatedLog(self.broker, name="operator")
-        self.disk = MemoryDisk()
+        self.state_folder = MemoryStateFolder()
         """The synthesizer's."""
-        self.gather_disk = MemoryDisk()
-        self.diary = Diary()
+        self.gatherer_folder = MemoryStateFolder()
+        self.observer = RecordingObserver()
         self.fingerprint = b""
         self.key = b""
 
-    async def begin(self) -> StudyWorld:
+    async def begin(self) -> SimulatedStudy:
         await set_up_topics(self.log, self.study)
         control = await ControlFollower.open(self.log, self.study)
         await control.poll(timeout=0)
@@ -152,7 +152,7 @@ class StudyWorld:
     def synthesizer(
         self,
         *,
-        disk: StateFolder | None = None,
+        state_folder: StateFolder | None = None,
         entropy: Entropy | None = None,
         log: SimulatedLog | None = None,
         study: Study | None = None,
@@ -160,19 +160,26 @@ class StudyWorld:
     ) -> Synthesizer:
         ports = SynthesizerPorts(
             log or self.connection("synthesizer"),
-            disk or self.disk,
+            state_folder or self.state_folder,
             entropy or SeededEntropy(7),
             self.clock,
             inline,
             lambda low, high: (low + high) / 2,
         )
-        return Synthesizer(study or self.study, mark or self.fingerprint, ports, self.diary)
+        return Synthesizer(study or self.study, mark or self.fingerprint, ports, self.observer)
 
     def gatherer(
-        self, partition: int, *, disk: StateFolder | None = None, log: SimulatedLog | None = None, study: Study | None = None
+        self,
+        partition: int,
+        *,
+        state_folder: StateFolder | None = None,
+        log: SimulatedLog | None = None,
+        study: Study | None = None,
     ) -> Gatherer:
-        ports = GathererPorts(log or self.connection(f"gatherer-{partition}"), disk or self.gather_disk, self.clock, inline)
-        return Gatherer(study or self.study, partition, self.roster, ports, self.diary)
+        ports = GathererPorts(
+            log or self.connection(f"gatherer-{partition}"), state_folder or self.gatherer_folder, self.clock, inline
+        )
+        return Gatherer(study or self.study, partition, self.roster, ports, self.observer)
 
     async def run_everything(self, entropy: Entropy | None = None) -> None:
         """All gatherers and the synthesizer, until period `T` is released."""
@@ -217,7 +224,7 @@ class StudyWorld:
             for topic in self.broker.topics.values()
             for place, partition in enumerate(topic.partitions)
         }
-        return topics, dict(self.disk.files), dict(self.gather_disk.files)
+        return topics, dict(self.state_folder.files), dict(self.gatherer_folder.files)
 
     def ledger(self) -> VerifiedLedger:
         ledger = verify_chain(self.committed(self.topics.ledger))
@@ -298,7 +305,7 @@ class StudyWorld:
             assert ledger.periods[-1].releases[name].rho_spent == odometer.spent <= record.contract.rho
 
 
-def at_random(study: Study, people: int, seed: int = 0) -> npt.NDArray[np.uint8]:
+def random_histories(study: Study, people: int, seed: int = 0) -> npt.NDArray[np.uint8]:
     """Complete histories, a row per person."""
     return np.random.default_rng(seed).integers(0, study.q, size=(people, study.horizon)).astype(np.uint8)
 

@@ -15,66 +15,66 @@ from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.testing import Faults, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
-from tests.stream_model.fault_points import Moment, Moments, failing
-from tests.stream_model.simulated_study import Diary, StudyWorld
-from tests.synthesizer.runs import HISTORIES, begun, fed
+from tests.stream_model.fault_points import FaultPoint, FaultPoints, failing
+from tests.stream_model.simulated_study import RecordingObserver, SimulatedStudy
+from tests.synthesizer.study_runs import HISTORIES, begin_study, run_with_tallies
 
 TRANSACTOR = ("fence", "begin", "send", "commit")
 
 
-async def troubled(faults: Faults | None) -> StudyWorld:
-    world = await begun()
-    await fed(world, world.synthesizer(log=world.connection("synthesizer", faults)).run())
-    return world
+async def troubled(faults: Faults | None) -> SimulatedStudy:
+    simulated = await begin_study()
+    await run_with_tallies(simulated, simulated.synthesizer(log=simulated.connection("synthesizer", faults)).run())
+    return simulated
 
 
 @cache
-def without_trouble() -> tuple[list[Moment], object]:
-    async def run() -> tuple[list[Moment], object]:
-        moments = Moments()
-        world = await troubled(moments)
-        return moments.passed, world.released_bytes()
+def without_trouble() -> tuple[list[FaultPoint], object]:
+    async def run() -> tuple[list[FaultPoint], object]:
+        fault_points = FaultPoints()
+        simulated = await troubled(fault_points)
+        return fault_points.passed, simulated.released_bytes()
 
     return in_virtual_time(run())
 
 
-def check_same_bytes(error: Exception, applies: Callable[[Moment], bool]) -> None:
-    async def once(place: int) -> StudyWorld:
-        return await troubled(failing(error, lambda number, moment: number == place))
+def check_same_bytes(error: Exception, applies: Callable[[FaultPoint], bool]) -> None:
+    async def once(index: int) -> SimulatedStudy:
+        return await troubled(failing(error, lambda number, point: number == index))
 
-    moments, wanted = without_trouble()
-    chosen = [(number, moment) for number, moment in enumerate(moments) if applies(moment)]
+    fault_points, wanted = without_trouble()
+    chosen = [(number, point) for number, point in enumerate(fault_points) if applies(point)]
     assert len(chosen) > 15
-    for number, moment in chosen:
-        world = in_virtual_time(once(number))
-        assert world.released_bytes() == wanted, f"{error} at moment {number}, {moment}"
-        world.check_released()
-        assert len(world.diary.fencings) + len(world.diary.troubles) == 1
+    for number, point in chosen:
+        simulated = in_virtual_time(once(number))
+        assert simulated.released_bytes() == wanted, f"{error} at fault point {number}, {point}"
+        simulated.check_released()
+        assert len(simulated.observer.fencings) + len(simulated.observer.troubles) == 1
 
 
 def test_a_broker_that_is_away_at_any_call_changes_no_byte() -> None:
-    check_same_bytes(LogUnavailable("away"), lambda moment: moment.when == "before")
+    check_same_bytes(LogUnavailable("away"), lambda point: point.when == "before")
 
 
 def test_an_unknown_outcome_of_any_call_changes_no_byte() -> None:
     # Before or after a question is the same.
-    check_same_bytes(OutcomeUnknown("no answer"), lambda moment: moment.when == "after" or moment.changes)
+    check_same_bytes(OutcomeUnknown("no answer"), lambda point: point.when == "after" or point.changes)
 
 
 def test_being_fenced_once_changes_no_byte() -> None:
-    check_same_bytes(Fenced("timed out"), lambda moment: moment.call in TRANSACTOR)
+    check_same_bytes(Fenced("timed out"), lambda point: point.call in TRANSACTOR)
 
 
 @pytest.mark.parametrize("call", TRANSACTOR)
 def test_fenced_three_times_in_one_period_it_gives_way(call: str) -> None:
     async def fight() -> None:
-        world = await begun()
-        faults = failing(Fenced("again"), lambda number, moment: moment.when == "before" and moment.call == call)
+        simulated = await begin_study()
+        faults = failing(Fenced("again"), lambda number, point: point.when == "before" and point.call == call)
         with pytest.raises(Refused, match="fenced 3 times in period 1") as refused:
-            await world.synthesizer(log=world.connection("synthesizer", faults)).run()
+            await simulated.synthesizer(log=simulated.connection("synthesizer", faults)).run()
         assert refused.value.exit_code == 3
-        assert world.diary.fencings == [1, 1, 1]
-        assert world.clock.now().timestamp() % 3600 >= 6
+        assert simulated.observer.fencings == [1, 1, 1]
+        assert simulated.clock.now().timestamp() % 3600 >= 6
 
     in_virtual_time(fight())
 
@@ -83,42 +83,42 @@ def test_fenced_once_in_every_period_it_goes_on() -> None:
     async def quarrel() -> None:
         hit: set[int] = set()
 
-        def first_commit_of_a_period(number: int, moment: Moment) -> bool:
-            released = len(world.ledger().periods) if world.committed(world.topics.ledger) else -1
-            if str(moment) != "before commit" or released in hit:
+        def first_commit_of_a_period(number: int, point: FaultPoint) -> bool:
+            released = len(simulated.ledger().periods) if simulated.committed(simulated.topics.ledger) else -1
+            if str(point) != "before commit" or released in hit:
                 return False
             hit.add(released)
             return True
 
-        world = await begun()
-        log = world.connection("synthesizer", failing(Fenced("timed out"), first_commit_of_a_period))
-        await fed(world, world.synthesizer(log=log).run())
-        world.check_released()
+        simulated = await begin_study()
+        log = simulated.connection("synthesizer", failing(Fenced("timed out"), first_commit_of_a_period))
+        await run_with_tallies(simulated, simulated.synthesizer(log=log).run())
+        simulated.check_released()
         # Before the study begins and in its first period it is period 1 that is next.
-        assert world.diary.fencings == [1, 1, 2, 3]
+        assert simulated.observer.fencings == [1, 1, 2, 3]
 
     in_virtual_time(quarrel())
 
 
 def test_a_broker_that_stays_away_is_asked_ever_more_rarely_and_after_it_was_there_often_again() -> None:
     async def outages() -> None:
-        world = await begun()
-        started = world.clock.now()
+        simulated = await begin_study()
+        started = simulated.clock.now()
 
-        def away(number: int, moment: Moment) -> bool:
-            since = (world.clock.now() - started).total_seconds()
-            return moment.when == "before" and (since < 300 or 1000 < since < 1001)
+        def away(number: int, point: FaultPoint) -> bool:
+            since = (simulated.clock.now() - started).total_seconds()
+            return point.when == "before" and (since < 300 or 1000 < since < 1001)
 
-        log = world.connection("synthesizer", failing(LogUnavailable("away"), away))
-        synthesizer = world.synthesizer(log=log)
+        log = simulated.connection("synthesizer", failing(LogUnavailable("away"), away))
+        synthesizer = simulated.synthesizer(log=log)
 
         async def late_tallies() -> None:
-            await world.clock.sleep(1100)
-            await world.feed(HISTORIES)
+            await simulated.clock.sleep(1100)
+            await simulated.feed(HISTORIES)
 
         await asyncio.gather(synthesizer.run(), late_tallies())
-        world.check_released()
-        pauses = [problem.split("again in ")[1].split(" s:")[0] for problem in world.diary.troubles]
+        simulated.check_released()
+        pauses = [problem.split("again in ")[1].split(" s:")[0] for problem in simulated.observer.troubles]
         assert pauses == ["0.5", "1", "2", "4", "8", "16", *["30"] * 9, "0.5"]
 
     in_virtual_time(outages())
@@ -126,10 +126,10 @@ def test_a_broker_that_stays_away_is_asked_ever_more_rarely_and_after_it_was_the
 
 def test_what_the_broker_denies_is_not_tried_again() -> None:
     async def denied() -> None:
-        world = await begun()
-        faults = failing(NotAllowed("topic study.ledger: no"), lambda number, moment: moment.call == "fence")
+        simulated = await begin_study()
+        faults = failing(NotAllowed("topic study.ledger: no"), lambda number, point: point.call == "fence")
         with pytest.raises(NotAllowed) as refused:
-            await world.synthesizer(log=world.connection("synthesizer", faults)).run()
+            await simulated.synthesizer(log=simulated.connection("synthesizer", faults)).run()
         assert refused.value.exit_code == 5
 
     in_virtual_time(denied())
@@ -144,34 +144,34 @@ def test_the_watermark_never_goes_back_though_the_topic_is_read_again(monkeypatc
     async def run() -> None:
         monkeypatch.setattr(SimulatedReader, "read", one_by_one)
 
-        def second_period_is_out(number: int, moment: Moment) -> bool:
-            out = str(moment) == "after commit" and world.ledger().period == 2
-            return out and not world.diary.troubles
+        def second_period_is_out(number: int, point: FaultPoint) -> bool:
+            out = str(point) == "after commit" and simulated.ledger().period == 2
+            return out and not simulated.observer.troubles
 
-        world = await begun()
-        log = world.connection("synthesizer", failing(OutcomeUnknown("no answer"), second_period_is_out))
-        await fed(world, world.synthesizer(log=log).run())
-        assert len(world.diary.troubles) == 1
-        assert world.diary.watermarks == sorted(world.diary.watermarks)
-        assert set(world.diary.watermarks) == {0, 1, 2, 3}
+        simulated = await begin_study()
+        log = simulated.connection("synthesizer", failing(OutcomeUnknown("no answer"), second_period_is_out))
+        await run_with_tallies(simulated, simulated.synthesizer(log=log).run())
+        assert len(simulated.observer.troubles) == 1
+        assert simulated.observer.watermarks == sorted(simulated.observer.watermarks)
+        assert set(simulated.observer.watermarks) == {0, 1, 2, 3}
 
     in_virtual_time(run())
 
 
 def test_nothing_is_shown_of_a_period_before_it_is_published() -> None:
     async def run() -> None:
-        world = await begun()
+        simulated = await begin_study()
         told: list[tuple[str, int, int]] = []
 
-        class Witness(Diary):
+        class Witness(RecordingObserver):
             def persisted(self, period: Period, size: int) -> None:
-                told.append(("persisted", period, world.ledger().period))
+                told.append(("persisted", period, simulated.ledger().period))
 
             def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
-                told.append(("released", period, world.ledger().period))
+                told.append(("released", period, simulated.ledger().period))
 
-        world.diary = Witness()
-        await fed(world, world.synthesizer().run())
+        simulated.observer = Witness()
+        await run_with_tallies(simulated, simulated.synthesizer().run())
         assert told == [(what, period, period) for period in (1, 2, 3) for what in ("persisted", "released")]
 
     in_virtual_time(run())

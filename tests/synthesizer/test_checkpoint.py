@@ -36,7 +36,7 @@ from streamproc.synthesizer.checkpoint import (
 from streamproc.synthesizer.outbox import OutgoingRecord, PendingRelease, build_pending_release
 from streamproc.synthesizer.tally_reader import StudyTally
 from tests.releases.random_studies import contracts_of, histories_of, studies
-from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.memory_folder import MemoryStateFolder
 
 MARK = b"m" * 32
 ENTROPY = SeededEntropy(11)
@@ -136,19 +136,19 @@ def test_a_synthesis_comes_back_from_its_arrays_and_goes_on_alike(run: Run) -> N
 
 @given(runs(), st.booleans())
 def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) -> None:
-    disk = MemoryDisk()
+    state_folder = MemoryStateFolder()
     drafted = run.drafts[-1] if run.drafts else PendingRelease(Period(0), MARK, MARK, ())
-    size = write_checkpoint(disk, MARK, Checkpoint(run.synthesis, drafted, (b"a" * 32,)))
+    size = write_checkpoint(state_folder, MARK, Checkpoint(run.synthesis, drafted, (b"a" * 32,)))
     if settled:
-        mark_published(disk, MARK, drafted)
-    stored = read_checkpoint(disk, MARK)
+        mark_published(state_folder, MARK, drafted)
+    stored = read_checkpoint(state_folder, MARK)
 
     assert stored is not None
-    assert size == len(disk.files[STATE_FILE])
+    assert size == len(state_folder.files[STATE_FILE])
     check_same(stored.synthesis, run.synthesis)
     assert stored.pending == drafted
     assert stored.abandoned == (b"a" * 32,)
-    found = local_state(disk, MARK, stored)
+    found = local_state(state_folder, MARK, stored)
     assert found is not None
     assert (found.period, found.digest, found.previous) == (run.period, drafted.digest, drafted.previous)
     assert (found.published, found.abandoned) == (settled or not drafted.outgoing, (b"a" * 32,))
@@ -156,30 +156,30 @@ def test_a_state_file_holds_all_there_is_to_remember(run: Run, settled: bool) ->
 
 @given(runs())
 def test_a_restored_period_is_settled_whatever_became_of_its_mark(run: Run) -> None:
-    disk = MemoryDisk()
-    write_checkpoint(disk, MARK, Checkpoint(run.synthesis, PendingRelease(run.synthesis.period, MARK, MARK, ())))
+    state_folder = MemoryStateFolder()
+    write_checkpoint(state_folder, MARK, Checkpoint(run.synthesis, PendingRelease(run.synthesis.period, MARK, MARK, ())))
 
-    found = local_state(disk, MARK, read_checkpoint(disk, MARK))
+    found = local_state(state_folder, MARK, read_checkpoint(state_folder, MARK))
 
     assert found is not None and found.published
 
 
 def test_no_state_file_is_nothing_to_remember() -> None:
-    assert read_checkpoint(MemoryDisk(), MARK) is None
-    assert local_state(MemoryDisk(), MARK, None) is None
+    assert read_checkpoint(MemoryStateFolder(), MARK) is None
+    assert local_state(MemoryStateFolder(), MARK, None) is None
 
 
 @given(runs(), st.sampled_from(["contracts", "period", "redrawn", "arrays", "outgoing", "digest", "previous", "abandoned"]))
 def test_a_state_file_that_lacks_a_part_is_refused(run: Run, part: str) -> None:
-    disk = MemoryDisk()
+    state_folder = MemoryStateFolder()
     write_checkpoint(
-        disk, MARK, Checkpoint(run.synthesis, PendingRelease(Period(0), MARK, MARK, (OutgoingRecord("t", b"v"),)))
+        state_folder, MARK, Checkpoint(run.synthesis, PendingRelease(Period(0), MARK, MARK, (OutgoingRecord("t", b"v"),)))
     )
-    state = unpack_arrays(unseal(disk.files[STATE_FILE], MARK))
-    disk.files[STATE_FILE] = seal(MARK, pack_arrays({name: value for name, value in state.items() if name != part}))
+    state = unpack_arrays(unseal(state_folder.files[STATE_FILE], MARK))
+    state_folder.files[STATE_FILE] = seal(MARK, pack_arrays({name: value for name, value in state.items() if name != part}))
 
     with pytest.raises(Refused, match="its content does not fit together"):
-        read_checkpoint(disk, MARK)
+        read_checkpoint(state_folder, MARK)
 
 
 def measurements(run: Run, name: str) -> list[Measurements]:

@@ -20,7 +20,7 @@ from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy, in_virtual_time
 from tests.stream_model.reference_model import Model
-from tests.stream_model.simulated_study import StudyWorld
+from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
 
 BINARY = build_study(
@@ -52,9 +52,9 @@ def panel(study: Study, seed: int) -> People:
     return People(tuple(f"person-{number}" for number in range(40)), symbols)
 
 
-async def stream(study: Study, histories: People, entropy: Entropy, *, untidy: bool = False) -> StudyWorld:
+async def stream(study: Study, histories: People, entropy: Entropy, *, untidy: bool = False) -> SimulatedStudy:
     """Send period after period, each closed when it was sent; untidily: with all that clients do wrong in between."""
-    world = await StudyWorld(study).begin()
+    simulated = await SimulatedStudy(study).begin()
     rng = np.random.default_rng(5)
     assert histories.ids is not None
     for period in range(1, study.horizon + 1):
@@ -66,10 +66,10 @@ async def stream(study: Study, histories: People, entropy: Entropy, *, untidy: b
                 values += wrong(study, individual, period, row[period - 1], rng)
         for individual, value in values:
             home = home_partition(individual, study.broker.partitions)
-            await world.log.append(world.topics.reports, home, value, individual.encode())
-        await world.close_period(period)
-    await world.run_everything(entropy)
-    return world
+            await simulated.log.append(simulated.topics.reports, home, value, individual.encode())
+        await simulated.close_period(period)
+    await simulated.run_everything(entropy)
+    return simulated
 
 
 def wrong(study: Study, individual: str, period: int, said: int, rng: np.random.Generator) -> Sequence[tuple[str, bytes]]:
@@ -96,29 +96,29 @@ def replayed(study: Study, histories: People, entropy: Entropy) -> ReplayResult:
 @pytest.mark.parametrize("untidy", [False, True], ids=["tidy", "untidy"])
 def test_a_stream_and_a_replay_of_the_same_panel_with_the_same_seed_give_the_same_bytes(study: Study, untidy: bool) -> None:
     histories = panel(study, seed=1)
-    world = in_virtual_time(stream(study, histories, SeededEntropy(3), untidy=untidy))
+    simulated = in_virtual_time(stream(study, histories, SeededEntropy(3), untidy=untidy))
     again = replayed(study, histories, SeededEntropy(3))
 
     for name, its_panel in again.panels.items():
-        columns = [column.symbols.tobytes() for column in world.columns(name)]
+        columns = [column.symbols.tobytes() for column in simulated.columns(name)]
         assert columns == [column.tobytes() for column in its_panel.columns]
         for period, steps in enumerate(again.steps, start=1):
-            measured = world.ledger().measurements[name, Period(period)].tolist()
+            measured = simulated.ledger().measurements[name, Period(period)].tolist()
             assert measured == [number for array in steps[name].measurements for number in array.tolist()]
-        assert [record.releases[name].rho_spent for record in world.ledger().periods] == list(again.spent[name])
-    world.check_released()
+        assert [record.releases[name].rho_spent for record in simulated.ledger().periods] == list(again.spent[name])
+    simulated.check_released()
 
 
 @STUDIES
 def test_without_noise_the_columns_are_the_exact_data(study: Study) -> None:
     histories = panel(study, seed=2)
-    world = in_virtual_time(stream(study, histories, SilentEntropy(3), untidy=True))
+    simulated = in_virtual_time(stream(study, histories, SilentEntropy(3), untidy=True))
     filled = histories.filled(study)
 
     for release in study.releases:
-        record = decode_synthetic(world.committed(world.topics.synthetic(release.name))[0])
+        record = decode_synthetic(simulated.committed(simulated.topics.synthetic(release.name))[0])
         assert isinstance(record, ContractRecord)
-        columns = np.stack([column.symbols for column in world.columns(release.name)], axis=1)
+        columns = np.stack([column.symbols for column in simulated.columns(release.name)], axis=1)
         if isinstance(release, WindowRelease):
             assert isinstance(record.contract, WindowContract)
             for period in range(release.k, study.horizon + 1):
@@ -137,15 +137,15 @@ def test_without_noise_the_columns_are_the_exact_data(study: Study) -> None:
 
 @STUDIES
 def test_the_tallies_of_a_stream_are_those_of_the_model(study: Study) -> None:
-    world = in_virtual_time(stream(study, panel(study, seed=3), SeededEntropy(3), untidy=True))
+    simulated = in_virtual_time(stream(study, panel(study, seed=3), SeededEntropy(3), untidy=True))
 
     for partition in range(study.broker.partitions):
-        stored = world.broker.partition(world.topics.reports, partition).stored
-        ends = [cut.ends[partition] for cut in world.cuts()]
+        stored = simulated.broker.partition(simulated.topics.reports, partition).stored
+        ends = [cut.ends[partition] for cut in simulated.cuts()]
         model = Model(study, partition, None, [(record.offset, record.value) for record in stored], ends)
         for period, closed in enumerate(model.tallies(), start=1):
-            tally = world.tallies()[partition, period]
+            tally = simulated.tallies()[partition, period]
             assert tally.people == closed.people
             assert {name: counts.tolist() for name, counts in tally.counts.items()} == closed.counts
-        rejected = sum(reject.count for reject in world.rejects() if reject.partition == partition)
+        rejected = sum(reject.count for reject in simulated.rejects() if reject.partition == partition)
         assert rejected == model.rejected().total()

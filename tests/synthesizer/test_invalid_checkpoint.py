@@ -13,12 +13,12 @@ from streamproc.synthesizer.checkpoint import STATE_FILE, read_checkpoint
 from tests.fuzz.mutators import SEALED
 from tests.fuzz.seeds import left
 from tests.memory import memory_taken
-from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.memory_folder import MemoryStateFolder
 
 
-def written_with(change: dict[str, Any]) -> MemoryDisk:
+def written_with(change: dict[str, Any]) -> MemoryStateFolder:
     body = msgpack.unpackb(left().synthesizer_state[SEALED:]) | change
-    return MemoryDisk({STATE_FILE: seal(left().fingerprint, msgpack.packb(body))})
+    return MemoryStateFolder({STATE_FILE: seal(left().fingerprint, msgpack.packb(body))})
 
 
 def contracts_with(change: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_content_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_a_horizon_that_would_be_a_matrix_of_terabytes_is_refused_before_it_is_made() -> None:
-    disk = written_with(contracts_with({"horizon": 10**6, "sigmas": [1.0] * 3}))
+    state_folder = written_with(contracts_with({"horizon": 10**6, "sigmas": [1.0] * 3}))
     with memory_taken() as memory, pytest.raises(Refused, match="horizon: expected a whole number from 1 to"):
-        read_checkpoint(disk, left().fingerprint)
+        read_checkpoint(state_folder, left().fingerprint)
     assert memory.peak < 1 << 20

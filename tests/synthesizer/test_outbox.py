@@ -14,7 +14,7 @@ from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.synthesizer.outbox import PendingRelease, build_pending_release
-from tests.synthesizer.runs import HISTORIES, STUDY
+from tests.synthesizer.study_runs import HISTORIES, STUDY
 
 TOPICS = Topics(STUDY.name)
 SALT = b"s" * 32

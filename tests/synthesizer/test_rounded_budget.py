@@ -12,8 +12,8 @@ from streamproc.releases.contracts import stated_contracts
 from streamproc.service.restore import _rebuild
 from streamproc.study import Privacy
 from streamproc.testing import in_virtual_time
-from tests.stream_model.simulated_study import StudyWorld
-from tests.synthesizer.runs import HISTORIES, STUDY, doomed, fed
+from tests.stream_model.simulated_study import SimulatedStudy
+from tests.synthesizer.study_runs import HISTORIES, STUDY, run_until_crash, run_with_tallies
 
 NEAREST = replace(STUDY, privacy=Privacy(rho=0.1))
 ROUNDED = replace(STUDY, privacy=Privacy(rho=0.1, limit=Rho(0.09999999999999999)))
@@ -25,19 +25,19 @@ def test_a_study_keeps_the_noise_of_its_contracts(lost: bool) -> None:
     assert began["c"].rho != stated_contracts(ROUNDED, len(HISTORIES), insecure=True)["c"].rho
 
     async def run() -> None:
-        world = await StudyWorld(NEAREST).begin()
-        public = PublicReader(world.log, ROUNDED)
+        simulated = await SimulatedStudy(NEAREST).begin()
+        public = PublicReader(simulated.log, ROUNDED)
 
         async def live() -> None:
-            await doomed(world, lambda number, moment: len(settled(world)) == 2)
+            await run_until_crash(simulated, lambda number, point: len(settled(simulated)) == 2)
             if lost:
-                stored = await _rebuild(ROUNDED, world.log, world.ledger())
+                stored = await _rebuild(ROUNDED, simulated.log, simulated.ledger())
                 assert {name: each.rho for name, each in stored.synthesis.contracts.items()} == {
                     name: each.rho for name, each in began.items()
                 }
-            await world.synthesizer(study=ROUNDED).run()
+            await simulated.synthesizer(study=ROUNDED).run()
 
-        await fed(world, live())
+        await run_with_tallies(simulated, live())
         await public.catch_up()
         public.check_complete()
         assert {name: each.rho for name, each in public.contracts().items()} == {
@@ -47,6 +47,6 @@ def test_a_study_keeps_the_noise_of_its_contracts(lost: bool) -> None:
     in_virtual_time(run())
 
 
-def settled(world: StudyWorld) -> tuple[object, ...]:
-    values = world.committed(world.topics.ledger)
-    return world.ledger().periods if values else ()
+def settled(simulated: SimulatedStudy) -> tuple[object, ...]:
+    values = simulated.committed(simulated.topics.ledger)
+    return simulated.ledger().periods if values else ()

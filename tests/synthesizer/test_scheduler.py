@@ -12,72 +12,72 @@ from streamproc.errors import Refused
 from streamproc.study import Schedule
 from streamproc.synthesizer.scheduler import Scheduler
 from streamproc.testing import BEGINNING, in_virtual_time
-from tests.stream_model.simulated_study import StudyWorld
-from tests.synthesizer.runs import STUDY
+from tests.stream_model.simulated_study import SimulatedStudy
+from tests.synthesizer.study_runs import STUDY
 
 HOURLY = Schedule(start=BEGINNING, every=timedelta(hours=1), grace=timedelta(minutes=5))
 
 
-async def scheduled(schedule: Schedule = HOURLY, *, reports: int = 1) -> StudyWorld:
-    world = await StudyWorld(replace(STUDY, schedule=schedule)).begin()
+async def scheduled(schedule: Schedule = HOURLY, *, reports: int = 1) -> SimulatedStudy:
+    simulated = await SimulatedStudy(replace(STUDY, schedule=schedule)).begin()
     for _ in range(reports):
-        await world.log.append(world.topics.reports, 1, b"a report")
-    return world
+        await simulated.log.append(simulated.topics.reports, 1, b"a report")
+    return simulated
 
 
-def scheduler(world: StudyWorld, *, catch_up: bool = False) -> Scheduler:
-    assert world.study.schedule is not None
-    return Scheduler(world.study, world.study.schedule, world.log, world.clock, catch_up=catch_up)
+def scheduler(simulated: SimulatedStudy, *, catch_up: bool = False) -> Scheduler:
+    assert simulated.study.schedule is not None
+    return Scheduler(simulated.study, simulated.study.schedule, simulated.log, simulated.clock, catch_up=catch_up)
 
 
-def closed(world: StudyWorld) -> list[int]:
-    return [int(cut.period) for cut in world.cuts()]
+def closed(simulated: SimulatedStudy) -> list[int]:
+    return [int(cut.period) for cut in simulated.cuts()]
 
 
 def test_each_period_is_closed_when_its_end_and_grace_have_passed_and_not_before() -> None:
     async def run() -> None:
-        world = await scheduled()
-        running = asyncio.create_task(scheduler(world).run())
-        await world.clock.sleep(3600 + 299)
-        assert closed(world) == []
-        await world.clock.sleep(2)
-        assert closed(world) == [1]
-        await world.clock.sleep(3600)
-        assert closed(world) == [1, 2]
+        simulated = await scheduled()
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(3600 + 299)
+        assert closed(simulated) == []
+        await simulated.clock.sleep(2)
+        assert closed(simulated) == [1]
+        await simulated.clock.sleep(3600)
+        assert closed(simulated) == [1, 2]
         await running
-        assert closed(world) == [1, 2, 3]
-        assert timedelta(hours=3, minutes=5) <= world.clock.now() - BEGINNING <= timedelta(hours=3, minutes=6)
+        assert closed(simulated) == [1, 2, 3]
+        assert timedelta(hours=3, minutes=5) <= simulated.clock.now() - BEGINNING <= timedelta(hours=3, minutes=6)
 
     in_virtual_time(run())
 
 
 def test_a_cut_says_where_the_partitions_end() -> None:
     async def run() -> None:
-        world = await scheduled(reports=7)
-        await scheduler(world).run()
-        assert [cut.ends for cut in world.cuts()] == [(0, 7)] * 3
+        simulated = await scheduled(reports=7)
+        await scheduler(simulated).run()
+        assert [cut.ends for cut in simulated.cuts()] == [(0, 7)] * 3
 
     in_virtual_time(run())
 
 
 def test_a_period_that_the_steward_closed_is_not_closed_again() -> None:
     async def run() -> None:
-        world = await scheduled()
-        running = asyncio.create_task(scheduler(world).run())
-        await world.clock.sleep(10)
-        await world.close_period(1)
+        simulated = await scheduled()
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(10)
+        await simulated.close_period(1)
         await running
-        assert closed(world) == [1, 2, 3]
+        assert closed(simulated) == [1, 2, 3]
 
     in_virtual_time(run())
 
 
 def test_a_new_study_whose_first_cut_is_overdue_is_refused() -> None:
     async def run() -> None:
-        world = await scheduled(replace(HOURLY, start=BEGINNING - timedelta(hours=2)))
+        simulated = await scheduled(replace(HOURLY, start=BEGINNING - timedelta(hours=2)))
         with pytest.raises(Refused, match="period 1 ended at 2025-12-31 23:05:00 UTC, before the study began.*--catch-up"):
-            await scheduler(world).run()
-        assert closed(world) == []
+            await scheduler(simulated).run()
+        assert closed(simulated) == []
 
     in_virtual_time(run())
 
@@ -85,18 +85,18 @@ def test_a_new_study_whose_first_cut_is_overdue_is_refused() -> None:
 @pytest.mark.parametrize("catch_up", [False, True])
 def test_a_first_period_that_nobody_reported_to_is_closed_once_somebody_has(catch_up: bool) -> None:
     async def run() -> None:
-        world = await scheduled(reports=0)
+        simulated = await scheduled(reports=0)
         with pytest.raises(Refused, match="holds no report, so closing period 1 would leave the study without people"):
-            await scheduler(world, catch_up=catch_up).run()
+            await scheduler(simulated, catch_up=catch_up).run()
         with pytest.raises(Refused, match="holds no report"):
-            await scheduler(world, catch_up=True).check()
-        assert closed(world) == []
+            await scheduler(simulated, catch_up=True).check()
+        assert closed(simulated) == []
 
-        await world.log.append(world.topics.ledger, 0, b"the study has begun")
-        await world.log.append(world.topics.reports, 0, b"a report")
-        running = asyncio.create_task(scheduler(world).run())
-        await world.clock.sleep(1)
-        assert closed(world) == [1]
+        await simulated.log.append(simulated.topics.ledger, 0, b"the study has begun")
+        await simulated.log.append(simulated.topics.reports, 0, b"a report")
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(1)
+        assert closed(simulated) == [1]
         running.cancel()
 
     in_virtual_time(run())
@@ -104,15 +104,15 @@ def test_a_first_period_that_nobody_reported_to_is_closed_once_somebody_has(catc
 
 def test_a_first_cut_that_failed_is_made_up_for_when_the_schedule_is_run_again() -> None:
     async def run() -> None:
-        world = await scheduled()
-        same = scheduler(world)
+        simulated = await scheduled()
+        same = scheduler(simulated)
         failed = asyncio.create_task(same.run())
-        await world.clock.sleep(3600)
+        await simulated.clock.sleep(3600)
         failed.cancel()
-        world.clock.jump(timedelta(minutes=6))
+        simulated.clock.jump(timedelta(minutes=6))
         running = asyncio.create_task(same.run())
-        await world.clock.sleep(1)
-        assert closed(world) == [1]
+        await simulated.clock.sleep(1)
+        assert closed(simulated) == [1]
         running.cancel()
 
     in_virtual_time(run())
@@ -120,42 +120,42 @@ def test_a_first_cut_that_failed_is_made_up_for_when_the_schedule_is_run_again()
 
 def test_a_cut_that_cannot_count_is_appended_once() -> None:
     async def run() -> None:
-        world = await scheduled()
-        reports = world.topics.reports
-        await world.close_period(1)
-        settings = await world.log.settings_of(reports)
-        await world.log.delete_topic(reports)
-        await world.log.create_topic(reports, settings)
-        before = len(world.committed(world.topics.control))
+        simulated = await scheduled()
+        reports = simulated.topics.reports
+        await simulated.close_period(1)
+        settings = await simulated.log.settings_of(reports)
+        await simulated.log.delete_topic(reports)
+        await simulated.log.create_topic(reports, settings)
+        before = len(simulated.committed(simulated.topics.control))
         with pytest.raises(Refused, match="period 2: its cut does not count"):
-            await scheduler(world).run()
-        assert len(world.committed(world.topics.control)) == before + 1
+            await scheduler(simulated).run()
+        assert len(simulated.committed(simulated.topics.control)) == before + 1
 
     in_virtual_time(run())
 
 
 def test_more_than_one_missed_cut_is_refused_without_being_asked_for() -> None:
     async def run() -> None:
-        world = await scheduled()
-        await world.close_period(1)
-        world.clock.jump(timedelta(hours=3, minutes=6))
+        simulated = await scheduled()
+        await simulated.close_period(1)
+        simulated.clock.jump(timedelta(hours=3, minutes=6))
         with pytest.raises(Refused, match=r"periods 2\.\.3 ended and nobody closed them.*--catch-up"):
-            await scheduler(world).run()
-        assert closed(world) == [1]
-        await scheduler(world, catch_up=True).run()
-        assert closed(world) == [1, 2, 3]
+            await scheduler(simulated).run()
+        assert closed(simulated) == [1]
+        await scheduler(simulated, catch_up=True).run()
+        assert closed(simulated) == [1, 2, 3]
 
     in_virtual_time(run())
 
 
 def test_one_missed_cut_is_made_up_for() -> None:
     async def run() -> None:
-        world = await scheduled()
-        await world.close_period(1)
-        world.clock.jump(timedelta(hours=2, minutes=6))
-        running = asyncio.create_task(scheduler(world).run())
-        await world.clock.sleep(1)
-        assert closed(world) == [1, 2]
+        simulated = await scheduled()
+        await simulated.close_period(1)
+        simulated.clock.jump(timedelta(hours=2, minutes=6))
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(1)
+        assert closed(simulated) == [1, 2]
         running.cancel()
 
     in_virtual_time(run())
@@ -163,15 +163,15 @@ def test_one_missed_cut_is_made_up_for() -> None:
 
 def test_clock_set_back_closes_nothing_and_clock_set_forward_is_noticed_within_a_minute() -> None:
     async def run() -> None:
-        world = await scheduled()
-        running = asyncio.create_task(scheduler(world).run())
-        await world.clock.sleep(60)
-        world.clock.jump(-timedelta(minutes=30))
-        await world.clock.sleep(3600 + 300)
-        assert closed(world) == []
-        world.clock.jump(timedelta(minutes=30))
-        await world.clock.sleep(60)
-        assert closed(world) == [1]
+        simulated = await scheduled()
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(60)
+        simulated.clock.jump(-timedelta(minutes=30))
+        await simulated.clock.sleep(3600 + 300)
+        assert closed(simulated) == []
+        simulated.clock.jump(timedelta(minutes=30))
+        await simulated.clock.sleep(60)
+        assert closed(simulated) == [1]
         running.cancel()
 
     in_virtual_time(run())
@@ -179,24 +179,24 @@ def test_clock_set_back_closes_nothing_and_clock_set_forward_is_noticed_within_a
 
 def test_a_finished_study_is_left_alone() -> None:
     async def run() -> None:
-        world = await scheduled()
+        simulated = await scheduled()
         for period in (1, 2, 3):
-            await world.close_period(period)
-        await scheduler(world).run()
-        assert closed(world) == [1, 2, 3]
+            await simulated.close_period(period)
+        await scheduler(simulated).run()
+        assert closed(simulated) == [1, 2, 3]
 
     in_virtual_time(run())
 
 
 def test_leave_to_catch_up_ends_when_what_was_missed_is_closed() -> None:
     async def run() -> None:
-        world = await scheduled(replace(HOURLY, start=BEGINNING - timedelta(hours=1, minutes=30)))
-        running = asyncio.create_task(scheduler(world, catch_up=True).run())
-        await world.clock.sleep(10)
-        assert closed(world) == [1]
-        world.clock.jump(timedelta(days=365))
+        simulated = await scheduled(replace(HOURLY, start=BEGINNING - timedelta(hours=1, minutes=30)))
+        running = asyncio.create_task(scheduler(simulated, catch_up=True).run())
+        await simulated.clock.sleep(10)
+        assert closed(simulated) == [1]
+        simulated.clock.jump(timedelta(days=365))
         with pytest.raises(Refused, match=r"periods 2\.\.3 ended and nobody closed them"):
             await running
-        assert closed(world) == [1]
+        assert closed(simulated) == [1]
 
     in_virtual_time(run())

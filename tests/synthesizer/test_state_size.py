@@ -24,10 +24,10 @@ from streamproc.synthesizer.checkpoint import Checkpoint, write_checkpoint
 from streamproc.synthesizer.outbox import build_pending_release
 from streamproc.synthesizer.state_size import FIXED_MEMORY_BYTES, max_state_size, max_step_memory
 from streamproc.testing import in_virtual_time
-from tests.stream_model.memory_folder import MemoryDisk
+from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.simulated_study import FreshEntropy
 from tests.studies import build_study
-from tests.synthesizer.runs import begun, fed
+from tests.synthesizer.study_runs import begin_study, run_with_tallies
 
 RELEASES: list[Release] = [
     WindowRelease("a-window", 1, measure="histogram"),
@@ -45,14 +45,14 @@ def study_of(release: Release, rho: float) -> Study:
 
 def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
     """Of each period, the state file's size and what was allowed for it before."""
-    disk, entropy, topics = MemoryDisk(), SeededEntropy(seed), Topics(study.name)
+    state_folder, entropy, topics = MemoryStateFolder(), SeededEntropy(seed), Topics(study.name)
     synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
     for _ in range(study.horizon):
         cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
         after, steps = synthesis.step(counts, entropy)
         stored = Checkpoint(after, build_pending_release(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
-        found.append((write_checkpoint(disk, bytes(32), stored), max_state_size(synthesis)))
+        found.append((write_checkpoint(state_folder, bytes(32), stored), max_state_size(synthesis)))
         synthesis = after
     return found
 
@@ -79,14 +79,14 @@ def test_there_is_room_for_as_many_people_as_a_release_may_have() -> None:
     assert max_state_size(Synthesis.start({"a-window": contract})) > MAX_ROWS
 
 
-class NoDisk(MemoryDisk):
+class NoDisk(MemoryStateFolder):
     def write(self, name: str, content: bytes) -> None:
         """Keeps nothing, so that only the step and its encoding are measured."""
 
 
 def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[int, int]]:
     """Of each period, the most memory that was held above what was there before, and what was allowed for it before."""
-    entropy, topics, disk = SeededEntropy(seed), Topics(study.name), NoDisk()
+    entropy, topics, state_folder = SeededEntropy(seed), Topics(study.name), NoDisk()
     synthesis, cohort = Synthesis.start(make_contracts(study, people, entropy)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
     for _ in range(study.horizon):
@@ -98,7 +98,7 @@ def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[i
             stored = Checkpoint(
                 after, build_pending_release(topics, synthesis, after, steps, bytes(32), entropy.salt(after.period))
             )
-            write_checkpoint(disk, bytes(32), stored)
+            write_checkpoint(state_folder, bytes(32), stored)
             found.append((tracemalloc.get_traced_memory()[1], max_step_memory(synthesis)))
         finally:
             tracemalloc.stop()
@@ -135,7 +135,7 @@ def test_memory_that_is_allowed_for_is_enough_for_every_draw_and_not_much_more(
         assert peak <= allowed <= 2 * peak + FIXED_MEMORY_BYTES
 
 
-class FullDisk(MemoryDisk):
+class FullDisk(MemoryStateFolder):
     def reserve_space(self, name: str, size: int) -> None:
         raise Refused("state: cannot be written: No space left on device")
 
@@ -149,19 +149,19 @@ def test_short_of_memory_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("streamproc.synthesizer.worker.max_step_memory", lambda _: 2**62, raising=False)
 
     async def run() -> None:
-        world = await begun()
+        simulated = await begin_study()
         with pytest.raises(NotEnoughMemory, match="the next period is not drawn: 4,398,046,511,104 MiB of memory"):
-            await fed(world, world.synthesizer(entropy=NeverAsked(0)).run())
-        assert world.ledger().period == 0
+            await run_with_tallies(simulated, simulated.synthesizer(entropy=NeverAsked(0)).run())
+        assert simulated.ledger().period == 0
 
     in_virtual_time(run())
 
 
 def test_on_a_full_disk_nothing_is_drawn() -> None:
     async def run() -> None:
-        world = await begun()
+        simulated = await begin_study()
         with pytest.raises(Refused, match="No space left"):
-            await fed(world, world.synthesizer(disk=FullDisk(), entropy=NeverAsked(0)).run())
-        assert world.ledger().period == 0
+            await run_with_tallies(simulated, simulated.synthesizer(state_folder=FullDisk(), entropy=NeverAsked(0)).run())
+        assert simulated.ledger().period == 0
 
     in_virtual_time(run())

@@ -15,9 +15,9 @@ from streamproc.protocol.tallies import Tally
 from streamproc.study import CumulativeRelease, WindowRelease
 from streamproc.synthesizer.tally_reader import TallyReader
 from streamproc.testing import in_virtual_time
-from tests.stream_model.simulated_study import StudyWorld
+from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
-from tests.synthesizer.runs import HISTORIES, begun
+from tests.synthesizer.study_runs import HISTORIES, begin_study
 
 STUDY = build_study(WindowRelease("w", 2), CumulativeRelease("c", ("1",)), partitions=2)
 """Three periods; windows from the second on."""
@@ -34,13 +34,13 @@ def of(partition: int, period: int, people: int, counts: Mapping[str, list[int]]
 
 
 async def inbox_with(*tallies: Tally) -> TallyReader:
-    world = await StudyWorld(STUDY).begin()
+    simulated = await SimulatedStudy(STUDY).begin()
     for each in tallies:
-        await world.send_tally(each)
-    inbox = await TallyReader.open(world.log, STUDY)
+        await simulated.send_tally(each)
+    inbox = await TallyReader.open(simulated.log, STUDY)
     await inbox.poll(timeout=0)
-    assert inbox.topic == world.topics.tallies
-    assert inbox.position == await world.log.high_watermark(inbox.topic, 0)
+    assert inbox.topic == simulated.topics.tallies
+    assert inbox.position == await simulated.log.high_watermark(inbox.topic, 0)
     return inbox
 
 
@@ -89,14 +89,14 @@ def test_what_is_forgotten_takes_no_room_but_is_still_part_of_the_watermark() ->
 
 def test_what_was_forgotten_before_it_came_is_not_kept_either() -> None:
     async def run() -> None:
-        world = await StudyWorld(STUDY).begin()
-        inbox = await TallyReader.open(world.log, STUDY)
+        simulated = await SimulatedStudy(STUDY).begin()
+        inbox = await TallyReader.open(simulated.log, STUDY)
         inbox.forget(Period(1))
         for partition in (0, 1):
-            await world.send_tally(tally(partition, 1))
+            await simulated.send_tally(tally(partition, 1))
         await inbox.poll(timeout=0)
         assert (inbox.watermark, list(inbox._waiting)) == (1, [])
-        await world.send_tally(tally(0, 1, c=[4, 0, 0]))
+        await simulated.send_tally(tally(0, 1, c=[4, 0, 0]))
         with pytest.raises(Refused, match="two different tallies"):
             await inbox.poll(timeout=0)
 
@@ -129,9 +129,9 @@ def test_tallies_that_do_not_add_up_stop_the_study(reason: str) -> None:
 
 def test_a_record_that_is_no_tally_stops_the_study() -> None:
     async def run() -> None:
-        world = await StudyWorld(STUDY).begin()
-        await world.log.append(world.topics.tallies, 0, b"?")
-        inbox = await TallyReader.open(world.log, STUDY)
+        simulated = await SimulatedStudy(STUDY).begin()
+        await simulated.log.append(simulated.topics.tallies, 0, b"?")
+        inbox = await TallyReader.open(simulated.log, STUDY)
         with pytest.raises(Refused, match="tallies offset 0: no tally"):
             await inbox.poll(timeout=0)
 
@@ -140,25 +140,25 @@ def test_a_record_that_is_no_tally_stops_the_study() -> None:
 
 def test_tallies_whose_first_are_gone_are_refused() -> None:
     async def run() -> None:
-        world = await StudyWorld(STUDY).begin()
-        await world.send_tally(tally(0, 1))
-        world.broker.partition(world.topics.tallies, 0).trim(1)
+        simulated = await SimulatedStudy(STUDY).begin()
+        await simulated.send_tally(tally(0, 1))
+        simulated.broker.partition(simulated.topics.tallies, 0).trim(1)
         with pytest.raises(Refused, match="its first records are gone"):
-            await TallyReader.open(world.log, STUDY)
+            await TallyReader.open(simulated.log, STUDY)
 
     in_virtual_time(run())
 
 
 def test_conflicting_tallies_stop_a_running_synthesizer_which_releases_nothing_more() -> None:
     async def run() -> None:
-        world = await begun()
-        running = asyncio.create_task(world.synthesizer().run())
-        await world.clock.sleep(1)
-        await world.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
-        await world.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [2, 0, 0]}))
+        simulated = await begin_study()
+        running = asyncio.create_task(simulated.synthesizer().run())
+        await simulated.clock.sleep(1)
+        await simulated.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
+        await simulated.send_tally(of(0, 1, 10, {"w": [0] * 4, "c": [2, 0, 0]}))
         with pytest.raises(Refused, match="partition 0, period 1: two different tallies"):
             await running
-        assert world.ledger().period == 0
+        assert simulated.ledger().period == 0
 
     in_virtual_time(run())
 
@@ -167,32 +167,32 @@ def test_tallies_of_another_number_of_people_than_the_study_has_are_refused() ->
     """As after a tallies topic that was created anew: nobody remembers what it said before."""
 
     async def run() -> None:
-        world = await begun()
-        running = asyncio.create_task(world.synthesizer().run())
-        await world.clock.sleep(1)
+        simulated = await begin_study()
+        running = asyncio.create_task(simulated.synthesizer().run())
+        await simulated.clock.sleep(1)
         for partition in (0, 1):
-            await world.send_tally(of(partition, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
-        await world.clock.sleep(1)
+            await simulated.send_tally(of(partition, 1, 10, {"w": [0] * 4, "c": [1, 0, 0]}))
+        await simulated.clock.sleep(1)
         running.cancel()
-        assert world.ledger().period == 1
-        world.broker.delete(world.topics.tallies)
-        world.broker.create(world.topics.tallies, TopicSettings(1))
+        assert simulated.ledger().period == 1
+        simulated.broker.delete(simulated.topics.tallies)
+        simulated.broker.create(simulated.topics.tallies, TopicSettings(1))
         for partition in (0, 1):
-            await world.send_tally(of(partition, 2, 11, {"w": [11, 0, 0, 0], "c": [1, 0, 0]}))
+            await simulated.send_tally(of(partition, 2, 11, {"w": [11, 0, 0, 0], "c": [1, 0, 0]}))
         with pytest.raises(Refused, match="period 2: its tallies are of another number of people"):
-            await world.synthesizer().run()
-        assert world.ledger().period == 1
+            await simulated.synthesizer().run()
+        assert simulated.ledger().period == 1
 
     in_virtual_time(run())
 
 
 def test_a_recreated_tallies_topic_is_refused() -> None:
     async def run() -> None:
-        world = await begun()
-        running = asyncio.create_task(world.synthesizer().run())
-        await world.clock.sleep(1)
-        world.broker.delete(world.topics.tallies)
-        world.broker.create(world.topics.tallies, TopicSettings(1))
+        simulated = await begin_study()
+        running = asyncio.create_task(simulated.synthesizer().run())
+        await simulated.clock.sleep(1)
+        simulated.broker.delete(simulated.topics.tallies)
+        simulated.broker.create(simulated.topics.tallies, TopicSettings(1))
         with pytest.raises(Refused, match="study.tallies: the log begins later or ends earlier than it must"):
             await running
 
@@ -201,21 +201,21 @@ def test_a_recreated_tallies_topic_is_refused() -> None:
 
 def test_a_study_in_which_nobody_reported_cannot_go_on() -> None:
     async def run() -> None:
-        world = await begun()
-        running = asyncio.create_task(world.synthesizer().run())
-        await world.clock.sleep(1)
+        simulated = await begin_study()
+        running = asyncio.create_task(simulated.synthesizer().run())
+        await simulated.clock.sleep(1)
         for partition in (0, 1):
-            await world.send_tally(of(partition, 1, 0, {"w": [0] * 4, "c": [0, 0, 0]}))
+            await simulated.send_tally(of(partition, 1, 0, {"w": [0] * 4, "c": [0, 0, 0]}))
         with pytest.raises(Refused, match="nobody reported in period 1"):
             await running
-        assert not world.disk.files
+        assert not simulated.state_folder.files
 
     in_virtual_time(run())
 
 
 def test_what_was_released_is_not_kept_by_a_synthesizer() -> None:
     async def run() -> None:
-        world = await begun()
+        simulated = await begin_study()
         kept: list[list[int]] = []
         forget = TallyReader.forget
 
@@ -225,7 +225,7 @@ def test_what_was_released_is_not_kept_by_a_synthesizer() -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(TallyReader, "forget", watched)
-            await asyncio.gather(world.feed(HISTORIES), world.synthesizer().run())
+            await asyncio.gather(simulated.feed(HISTORIES), simulated.synthesizer().run())
         assert kept == [[], [2, 3], [3]]
 
     in_virtual_time(run())

@@ -121,14 +121,14 @@ def test_a_disk_that_ignores_syncs_loses_what_it_acknowledged() -> None:
 
 def test_a_killed_process_leaves_what_it_wrote_and_its_locks_free() -> None:
     machine = machine_with(OLD)
-    doomed = machine.process("doomed", At("inside", "write", SimulatedFileSystem.kill, ".a."))
-    disk = LocalStateFolder(STATE, doomed)
+    crashing = machine.process("crashing", At("inside", "write", SimulatedFileSystem.kill, ".a."))
+    disk = LocalStateFolder(STATE, crashing)
     assert disk.lock("a.lock")
 
     with pytest.raises(Killed):
         disk.write("a", NEW)
     with pytest.raises(Killed):
-        doomed.remove(STATE / "a")
+        crashing.remove(STATE / "a")
 
     files = machine.files(STATE)
     assert files["a"] == OLD
@@ -229,12 +229,12 @@ def test_an_image_is_a_copy_with_all_that_is_uncertain_in_it() -> None:
 
 
 def test_one_seed_decides_everything() -> None:
-    def story(seed: int) -> list[tuple[str, bytes]]:
+    def scenario(seed: int) -> list[tuple[str, bytes]]:
         machine = machine_with(OLD, seed)
         for number in range(20):
             put(machine.process(), NEW * number, sync_file=number < 10, sync_folder=number < 5)
         machine.power_cut()
         return sorted(machine.files(STATE).items())
 
-    assert story(3) == story(3)
-    assert len({str(story(seed)) for seed in range(20)}) > 10
+    assert scenario(3) == scenario(3)
+    assert len({str(scenario(seed)) for seed in range(20)}) > 10

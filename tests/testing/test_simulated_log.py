@@ -10,7 +10,7 @@ import pytest
 from streamproc.errors import Fenced, LogUnavailable, OutcomeUnknown
 from streamproc.log.port import Offset, TopicSettings
 from streamproc.testing import Faults, SimulatedBroker, SimulatedLog, in_virtual_time
-from tests.log.worlds import values
+from tests.log.backends import values
 
 
 class ManualClock:

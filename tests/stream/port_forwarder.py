@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 
-class Door:
+class PortForwarder:
     """Closed until `open`: whoever connects before is turned away."""
 
     def __init__(self, to: int) -> None:

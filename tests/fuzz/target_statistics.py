@@ -8,7 +8,7 @@ import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.fuzz.trial import Target, tried
+from tests.fuzz.trial import Target, run_trial
 
 SLOWEST = 20.0
 """Seconds of the processor that one input may take, in a long run."""
@@ -18,12 +18,12 @@ MEASURED = 10
 """Of so many inputs of a long run the memory of one is measured, which takes several times as long as feeding it does."""
 
 
-class Hang(AssertionError):
+class TooSlow(AssertionError):
     """An input took longer than `SLOWEST`."""
 
 
 @dataclass
-class Seen:
+class TargetStatistics:
     """Counts of one target. Of crashes at one place in the code only the first input is kept."""
 
     target: str
@@ -45,12 +45,12 @@ class Seen:
         """Try one input; whether it decodes. A crash is counted and saved, and the run goes on."""
         self.inputs += 1
         try:
-            trial = tried(target, data, measured=patient or self.inputs % MEASURED == 1)
+            trial = run_trial(target, data, measured=patient or self.inputs % MEASURED == 1)
             self.largest = max(self.largest, trial.peak)
             self.fullest = max(self.fullest, trial.peak / target.bound.of(len(data)))
             self.slowest = max(self.slowest, trial.seconds)
             if trial.seconds > SLOWEST and not patient:
-                raise Hang(f"{trial.seconds:.0f} s")
+                raise TooSlow(f"{trial.seconds:.0f} s")
         except Exception as crash:
             self._save(target, data, crash, folder)
             return False
@@ -72,6 +72,6 @@ class Seen:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Seen:
+    def from_json(cls, text: str) -> TargetStatistics:
         """From another process."""
         return cls(**json.loads(text))

@@ -1,4 +1,4 @@
-"""The command line without noise, and with a gate: `python -m tests.stream.held GATE COMMAND STUDY ...`.
+"""The command line without noise, and with a gate: `python -m tests.stream.paused_publishing GATE COMMAND STUDY ...`.
 
 While the file GATE is there, a synthesizer stops within the transaction that publishes a period, says so, and waits.
 """
@@ -16,15 +16,15 @@ from streamproc.privacy.noise import Entropy
 from streamproc.service import deployment
 from streamproc.service.deployment import Deployment
 from streamproc.testing import SilentEntropy
-from tests.stream.altered import Fate, MortalLog, MortalTransactor
+from tests.stream.altered import CrashingLog, CrashingProducer, CrashPoint
 
-HELD = "held in mid-publish"
+PAUSED = "paused while publishing"
 
-NOWHERE = "before-settle"
+UNREACHED_POINT = "before-settle"
 """Of the points at which a process dies, one that a log never reaches."""
 
 
-class HeldTransactor(MortalTransactor):
+class PausingProducer(CrashingProducer):
     gate: ClassVar[Path]
 
     async def send(
@@ -32,29 +32,31 @@ class HeldTransactor(MortalTransactor):
     ) -> Offset:
         offset = await super().send(topic, partition, value, key, timestamp=timestamp)
         if self._sent == 2 and self.gate.exists():
-            print(HELD, file=sys.stderr, flush=True)
+            print(PAUSED, file=sys.stderr, flush=True)
             while self.gate.exists():
                 await asyncio.sleep(0.02)
         return offset
 
 
-class HeldLog(MortalLog):
-    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> HeldTransactor:
-        return HeldTransactor(await self._within.transactional_producer(transactional_id, timeout=timeout), self._fate)
+class PausingLog(CrashingLog):
+    async def transactional_producer(self, transactional_id: str, *, timeout: float = 60.0) -> PausingProducer:
+        return PausingProducer(
+            await self._within.transactional_producer(transactional_id, timeout=timeout), self._crash_point
+        )
 
 
-class Held(Deployment):
+class PausingDeployment(Deployment):
     def entropy(self) -> Entropy:
         return SilentEntropy(1)
 
     def connect(self) -> Log:
-        return cast(Log, HeldLog(super().connect(), Fate(NOWHERE)))
+        return cast(Log, PausingLog(super().connect(), CrashPoint(UNREACHED_POINT)))
 
 
 def main() -> None:
-    HeldTransactor.gate = Path(sys.argv.pop(1))
+    PausingProducer.gate = Path(sys.argv.pop(1))
     # Where every command gets its deployment from.
-    deployment.Deployment = Held  # type: ignore[misc]
+    deployment.Deployment = PausingDeployment  # type: ignore[misc]
     app.main()
 
 

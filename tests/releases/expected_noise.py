@@ -12,7 +12,7 @@ from streamproc.privacy.types import FloatArray
 from streamproc.privacy.window import Measure
 
 
-def promised_variance(q: int, k: int, horizon: int, measure: Measure, adjacency: Adjacency, rho: float) -> float:
+def expected_variance(q: int, k: int, horizon: int, measure: Measure, adjacency: Adjacency, rho: float) -> float:
     """`v`: noise variance of a bin before known totals, in people squared."""
     m, steps = int(q**k), horizon - k + 1
     replaced = adjacency is Adjacency.REPLACE_ONE
@@ -25,7 +25,7 @@ def promised_variance(q: int, k: int, horizon: int, measure: Measure, adjacency:
     return (1 + shared + (steps - 1 - shared) * (q - 1) / q) / rho
 
 
-def promised_covariance(q: int, k: int, measure: Measure, v: float, period: int) -> FloatArray:
+def expected_covariance(q: int, k: int, measure: Measure, v: float, period: int) -> FloatArray:
     """Of all bins' released counts at a period: `v (I - J/m)` or `v I` from noise, and what rounding adds."""
     m = q**k
     noise = v * (_centred(m) if measure == "contrast" else np.eye(m))

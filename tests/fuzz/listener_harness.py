@@ -19,7 +19,7 @@ from streamproc.service.metrics import OperatorMetrics, PublicMetrics
 from streamproc.status_page import StatusPage
 from streamproc.status_page.responses import KEEPALIVE_S
 from streamproc.testing import VirtualLoop
-from tests.stream_model.simulated_study import StudyWorld, at_random
+from tests.stream_model.simulated_study import SimulatedStudy, random_histories
 from tests.studies import build_study
 
 TOKEN = "a-token-nobody-guesses"
@@ -29,7 +29,7 @@ PATIENCE = 2 * KEEPALIVE_S
 HERE = Address("127.0.0.1", 0)
 
 
-class Wire(asyncio.Transport):
+class RecordingTransport(asyncio.Transport):
     """A connection of which what is sent is kept."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Wire(asyncio.Transport):
         """All there is to read has been handed over."""
 
 
-class Hearing(logging.Logger):
+class RecordingLogger(logging.Logger):
     """The errors that a server would log and hide behind a 500; that a request is no HTTP is none of ours."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Hearing(logging.Logger):
 
 
 @dataclass(frozen=True)
-class Site:
+class ListenerHarness:
     """A listener that is ready for connections."""
 
     loop: VirtualLoop
@@ -89,61 +89,61 @@ class Site:
 
     def ask(self, data: bytes) -> bytes:
         """All that comes back on one connection. Raises whatever a handler raised."""
-        return self.loop.run_until_complete(self._asked(data))
+        return self.loop.run_until_complete(self._send(data))
 
-    async def _asked(self, data: bytes) -> bytes:
+    async def _send(self, data: bytes) -> bytes:
         if self.page is not None:
             self.page._follower.version += 1  # an answer kept for an earlier input would hide what this one does
-        connection, wire, hearing = self.listener.connections(), Wire(), Hearing()
-        connection.connection_made(wire)
+        connection, transport, logger = self.listener.connections(), RecordingTransport(), RecordingLogger()
+        connection.connection_made(transport)
         assert isinstance(connection._protocol, RequestHandler)
-        connection._protocol.logger = hearing
+        connection._protocol.logger = logger
         connection.data_received(data)
         try:
             async with asyncio.timeout(PATIENCE):
-                await wire.closed.wait()
+                await transport.closed.wait()
         except TimeoutError:
             pass
         connection.connection_lost(None)
         await asyncio.sleep(PATIENCE)  # a stream of events finds out with its next beat
-        for error in hearing.errors:
+        for error in logger.errors:
             raise error
-        return bytes(wire.sent)
+        return bytes(transport.sent)
 
 
 @cache
-def public_site(alphabet: tuple[str, ...]) -> Site:
+def public_harness(alphabet: tuple[str, ...]) -> ListenerHarness:
     """The page of a study of three periods that is over, with a window release `w` and a cumulative one `c`."""
     loop = _loop()
-    return loop.run_until_complete(_public_site(loop, alphabet))
+    return loop.run_until_complete(_public_harness(loop, alphabet))
 
 
-async def _public_site(loop: VirtualLoop, alphabet: tuple[str, ...]) -> Site:
+async def _public_harness(loop: VirtualLoop, alphabet: tuple[str, ...]) -> ListenerHarness:
     study = build_study(alphabet=alphabet, partitions=1)
-    world = await StudyWorld(study).begin()
-    synthesizer = asyncio.create_task(world.synthesizer().run())
-    await world.feed(at_random(study, 9))
+    simulated = await SimulatedStudy(study).begin()
+    synthesizer = asyncio.create_task(simulated.synthesizer().run())
+    await simulated.feed(random_histories(study, 9))
     await synthesizer
     page, listener = StatusPage(study), Listener(HERE, PublicMetrics(study.name).registry, lambda: True)
     page.attach(listener.app)
     await listener._runner.setup()
-    await page._follower.follow(world.log)
-    return Site(loop, listener, page)
+    await page._follower.follow(simulated.log)
+    return ListenerHarness(loop, listener, page)
 
 
 @cache
-def operator_site() -> Site:
+def operator_harness() -> ListenerHarness:
     """The operator's listener with a token, and something private to show."""
     loop = _loop()
-    return loop.run_until_complete(_operator_site(loop))
+    return loop.run_until_complete(_operator_harness(loop))
 
 
-async def _operator_site(loop: VirtualLoop) -> Site:
+async def _operator_harness(loop: VirtualLoop) -> ListenerHarness:
     metrics = OperatorMetrics("fuzz")
     metrics.people.labels(0).set(9)
     listener = operator_listener(HERE, metrics.registry, lambda: True, TOKEN)
     await listener._runner.setup()
-    return Site(loop, listener)
+    return ListenerHarness(loop, listener)
 
 
 def _loop() -> VirtualLoop:

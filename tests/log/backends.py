@@ -14,7 +14,7 @@ from streamproc.log.port import Log, Reader, Record, TopicSettings
 from streamproc.testing import SimulatedBroker, SimulatedLog
 
 
-class World(Protocol):
+class LogBackend(Protocol):
     async def connect(self) -> Log:
         """Another connection, as another process would have it; closed with the test."""
         ...
@@ -24,7 +24,7 @@ class World(Protocol):
         ...
 
 
-class SimulatedWorld:
+class SimulatedBackend:
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         self.broker = SimulatedBroker()
@@ -36,7 +36,7 @@ class SimulatedWorld:
         self.broker.partition(topic, partition).trim(before)
 
 
-class EmbeddedWorld:
+class EmbeddedBackend:
     def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
         self._stack = stack
         self.folder = folder
@@ -51,7 +51,7 @@ class EmbeddedWorld:
         await log.write(lambda db: sql.trim(db, topic, partition, before))
 
 
-class KafkaWorld:
+class KafkaBackend:
     def __init__(self, stack: AsyncExitStack, url: str) -> None:
         self._stack = stack
         self.url = url

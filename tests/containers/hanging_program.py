@@ -8,15 +8,15 @@ from typing import NoReturn
 
 from tests.stream import altered
 
-SIGN = "standing still"
+HANGING = "hanging"
 
 
-def stand_still(status: int) -> NoReturn:
-    print(SIGN, flush=True)
+def hang(status: int) -> NoReturn:
+    print(HANGING, flush=True)
     while True:
         signal.pause()
 
 
 if __name__ == "__main__":
-    os._exit = stand_still
+    os._exit = hang
     altered.main()

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgpack
 
 from tests.secrets import loud, planted
-from tests.stream.altered import DEAD
-from tests.stream.mail import Letter, home, post, report
-from tests.stream.places import Place
+from tests.stream.altered import CRASH_EXIT_CODE
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import PATIENCE, Ended, Program
+from tests.stream.report_traffic import RawRecord, home, report, send_raw
 
 SEED = 11
 """Fixes the noise: with one seed in three a released count happens to be an exact one, with this one none does."""
@@ -47,18 +47,18 @@ class Seen:
     """A copy of the place, on which `purge` was done."""
 
 
-class Story:
+class Scenario:
     """Told once; the tests look at what was seen."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, deployed: DeployedStudy) -> None:
+        self.deployed = deployed
         symbols = planted.histories()
-        self.seen = Seen(planted.exact_counts(symbols, place.parameters.partitions))
-        self.panel = planted.write_panel(place.folder / "panel.csv", symbols)
-        self._thorough = place.url.startswith("embedded:")
+        self.seen = Seen(planted.exact_counts(symbols, deployed.parameters.partitions))
+        self.panel = planted.write_panel(deployed.folder / "panel.csv", symbols)
+        self._thorough = deployed.url.startswith("embedded:")
         """Whether to tell also what is the same on every broker."""
 
-    def tell(self) -> Seen:
+    def run(self) -> Seen:
         if self._thorough:
             self._spoilt_panels()
         self._first_period()
@@ -84,7 +84,7 @@ class Story:
             "no header": lines[1:],
             "too few people": lines,
         }
-        path = self.place.folder / "spoilt.csv"
+        path = self.deployed.folder / "spoilt.csv"
         for name, content in spoilt.items():
             path.write_text("\n".join(content) + "\n")
             self._command(f"send {name}", "send", path, code=2)
@@ -100,7 +100,7 @@ class Story:
                 time.sleep(0.1)
         before = self._listeners("before", gatherer, synthesizer)
         self._start("send", "send", self.panel, "--period", 1, "--packed").done()
-        post(self.place, broken_letters(self.place, 1))
+        send_raw(self.deployed, invalid_records(self.deployed, 1))
         self._wait_for_reports(gatherer)
         after = self._listeners("before", gatherer, synthesizer)
         assert after == before, "what everybody sees does not depend on reports"
@@ -113,29 +113,29 @@ class Story:
             gatherer.stop()  # Kafka would wait for a dead member
 
     def _second_period_with_a_death_and_refused_starts(self) -> None:
-        place = self.place
+        deployed = self.deployed
         self.gatherer = self._start("gatherer, JSON", "gather", "--debug", "--log-json", *LISTEN)
         self._command("send 2", "send", self.panel, "--period", 2, "--packed")
-        post(place, broken_letters(place, 2))
+        send_raw(deployed, invalid_records(deployed, 2))
         self._command("close 2", "close", "--period", 2)
-        doomed = place.start_altered("after-persist", "synthesize", "--debug", "--seed", str(SEED))
-        self.seen.processes["doomed"] = doomed
-        assert doomed.end().code == DEAD
-        kept = (place.state / "synthesizer.state").read_bytes()
-        (place.state / "synthesizer.state").write_bytes(b"SECRET-ID-00007" + kept[15:])
+        crashing = deployed.start_altered("after-persist", "synthesize", "--debug", "--seed", str(SEED))
+        self.seen.processes["crashing"] = crashing
+        assert crashing.end().code == CRASH_EXIT_CODE
+        kept = (deployed.state / "synthesizer.state").read_bytes()
+        (deployed.state / "synthesizer.state").write_bytes(b"SECRET-ID-00007" + kept[15:])
         self._refused("damaged", "synthesize", "--log-json", "--seed", SEED)
-        (place.state / "synthesizer.state").write_bytes(kept)
+        (deployed.state / "synthesizer.state").write_bytes(kept)
         if self._thorough:
             self._other_refused_starts()
 
     def _other_refused_starts(self) -> None:
-        place = self.place
-        other = replace(place, parameters=replace(place.parameters, horizon=4))
+        deployed = self.deployed
+        other = replace(deployed, parameters=replace(deployed.parameters, horizon=4))
         other.write_study()
         self._refused("other study", "gather", "--debug")
-        place.write_study()
-        copied = place.folder / "copied"
-        shutil.copytree(place.state, copied)
+        deployed.write_study()
+        copied = deployed.folder / "copied"
+        shutil.copytree(deployed.state, copied)
         checkpoint = next(copied.glob("gather-*.state"))
         checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
         partition = checkpoint.stem.removeprefix("gather-")
@@ -150,7 +150,7 @@ class Story:
             self._refused("second synthesizer", "synthesize", "--debug", "--seed", SEED)
             synthesizer = self.gatherer = self._state_lost_and_restored(synthesizer)
         self._command("send 3", "send", self.panel, "--period", 3, "--packed")
-        post(self.place, broken_letters(self.place, 3))
+        send_raw(self.deployed, invalid_records(self.deployed, 3))
         self._command("close 3", "close", "--period", 3)
         synthesizer.done()
         self.gatherer.done()
@@ -159,27 +159,27 @@ class Story:
         """One process does what is left."""
         synthesizer.stop()
         self.gatherer.stop()
-        self.place.state.rename(self.place.folder / "lost")
+        self.deployed.state.rename(self.deployed.folder / "lost")
         self._refused("lost state", "run", "--debug", "--seed", SEED)
         self._start("restore", "restore").done()
         everything = self._start("run", "run", "--debug", "--until-done", "--seed", SEED, *LISTEN)
-        everything.says("tallied", 2 * self.place.parameters.partitions)
+        everything.says("tallied", 2 * self.deployed.parameters.partitions)
         self._listeners("run", everything)
         return everything
 
     def _purge_a_copy(self) -> None:
         """So that the tests still find everything."""
-        place = self.place
-        copy = replace(place, folder=place.folder / "purged")
+        deployed = self.deployed
+        copy = replace(deployed, folder=deployed.folder / "purged")
         copy.folder.mkdir()
         copy.write_study()
-        for folder in (place.state, place.folder / "log"):
+        for folder in (deployed.state, deployed.folder / "log"):
             shutil.copytree(folder, copy.folder / folder.name)
         self._start("purge", "purge", "--yes", file=copy.file).done()
         self.seen.purged = copy.folder
 
     def _what_everybody_may_ask(self) -> None:
-        pulled = self.place.folder / "pulled"
+        pulled = self.deployed.folder / "pulled"
         asked: dict[str, Sequence[object]] = {
             "status": ["status"],
             "status --json": ["status", "--json"],
@@ -202,12 +202,12 @@ class Story:
 
     def _start(self, name: str, *arguments: object, file: Path | None = None) -> Program:
         command, *rest = arguments
-        program = self.place.programs.start(
+        program = self.deployed.programs.start(
             command,
-            file or self.place.file,
+            file or self.deployed.file,
             *rest,
             module=loud.__name__,
-            environ={**self.place.environ, **(loud.ENVIRON if self._thorough else {})},
+            environ={**self.deployed.environ, **(loud.ENVIRON if self._thorough else {})},
         )
         self.seen.processes[name] = program
         return program
@@ -216,7 +216,7 @@ class Story:
         assert self._start(f"refused: {name}", *arguments).end().code == 3, name
 
     def _command(self, name: str, command: str, *arguments: object, code: int | None = 0) -> Ended:
-        ended = self.place.call(command, *arguments)
+        ended = self.deployed.call(command, *arguments)
         assert code is None or ended.code == code, (name, ended)
         self.seen.commands[name] = ended
         return ended
@@ -255,28 +255,28 @@ class Story:
         return [json.loads(line)["address"] if line.startswith("{") else line.rpartition("address=")[2] for line in lines]
 
 
-def broken_letters(place: Place, period: int) -> list[Letter]:
+def invalid_records(deployed: DeployedStudy, period: int) -> list[RawRecord]:
     """Reports that do not count, for every reason there is."""
     rows = range(100 * period, 100 * period + 20)
-    partitions = place.parameters.partitions
-    letters = []
+    partitions = deployed.parameters.partitions
+    raw_records = []
     for row in rows:
         name = planted.individual(row)
         away = (home(name, partitions) + 1) % partitions
-        letters += [
+        raw_records += [
             report(name, period, "SECRETSYMBOL"),
             report(name, period, "SECRETSTRANGE"),
             report(name, 99, "SECRETSYMBOL"),
-            report(name, period, "SECRETSYMBOL", astray=away),
+            report(name, period, "SECRETSYMBOL", wrong_partition=away),
             report(f"SECRET-STRANGER-{row}", max(period, 2), "SECRETSYMBOL"),
-            Letter(away, name.encode(), name.encode()),
-            Letter(away, name.encode(), msgpack.packb({"v": 1, "id": name, "t": "SECRETSTRANGE", "s": name})),
-            Letter(away, None, msgpack.packb({"v": 9, "id": name, "t": period, "s": "SECRETSYMBOL"})),
-            Letter(away, None, msgpack.packb([name] * 3)),
+            RawRecord(away, name.encode(), name.encode()),
+            RawRecord(away, name.encode(), msgpack.packb({"v": 1, "id": name, "t": "SECRETSTRANGE", "s": name})),
+            RawRecord(away, None, msgpack.packb({"v": 9, "id": name, "t": period, "s": "SECRETSYMBOL"})),
+            RawRecord(away, None, msgpack.packb([name] * 3)),
         ]
         if period > 1:
-            letters.append(report(name, period - 1, "SECRETSYMBOL"))
-    return letters
+            raw_records.append(report(name, period - 1, "SECRETSYMBOL"))
+    return raw_records
 
 
 def fetch(address: str, path: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streamproc.files.study_files import read_study
 from streamproc.log.topic_setup import wanted_settings
-from tests.stream.places import Place
+from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import Programs
 from tests.studies import StudyParameters
 
@@ -34,40 +34,40 @@ def versions() -> list[Path]:
     return sorted(HERE.glob("v[0-9]*"))
 
 
-def public_topics(place: Place) -> list[str]:
-    return [place.topics.ledger, *(place.topics.synthetic(release.name) for release in place.study.releases)]
+def public_topics(deployed: DeployedStudy) -> list[str]:
+    return [deployed.topics.ledger, *(deployed.topics.synthetic(release.name) for release in deployed.study.releases)]
 
 
-def records(place: Place, topics: Sequence[str]) -> Records:
+def records(deployed: DeployedStudy, topics: Sequence[str]) -> Records:
     """What is committed in these topics."""
-    partitions = {topic: place.parameters.partitions if topic == place.topics.reports else 1 for topic in topics}
+    partitions = {topic: deployed.parameters.partitions if topic == deployed.topics.reports else 1 for topic in topics}
     return {
-        topic: [[(_hex(each.key), _hex(each.value)) for each in place.records(topic, p)] for p in range(count)]
+        topic: [[(_hex(each.key), _hex(each.value)) for each in deployed.records(topic, p)] for p in range(count)]
         for topic, count in partitions.items()
     }
 
 
-def save(folder: Path, place: Place, topics: Records, released: Records) -> None:
+def save(folder: Path, deployed: DeployedStudy, topics: Records, released: Records) -> None:
     """Everything but the state folder."""
-    shutil.copy(place.file, folder / "study.toml")
-    if place.parameters.roster is not None:
-        shutil.copy(place.folder / place.parameters.roster, folder)
+    shutil.copy(deployed.file, folder / "study.toml")
+    if deployed.parameters.roster is not None:
+        shutil.copy(deployed.folder / deployed.parameters.roster, folder)
     for name, content in (("topics", topics), ("released", released)):
         (folder / f"{name}.json").write_text(json.dumps(content, indent=0) + "\n")
 
 
-def set_up(folder: Path, into: Path, programs: Programs) -> Place:
+def set_up(folder: Path, into: Path, programs: Programs) -> DeployedStudy:
     """The study as it was then, on an embedded log."""
     parameters = next(parameters for parameters in STUDIES if parameters.name == folder.name)
-    place = Place(into, "embedded:log", parameters, programs)
+    deployed = DeployedStudy(into, "embedded:log", parameters, programs)
     for file in folder.iterdir():
         if file.is_file():
             shutil.copy(file, into)
-    place.state.mkdir(0o700)
+    deployed.state.mkdir(0o700)
     for file in (folder / "state").iterdir():
-        shutil.copyfile(file, place.state / file.name)
-    asyncio.run(_fill(place, json.loads((folder / "topics.json").read_text())))
-    return place
+        shutil.copyfile(file, deployed.state / file.name)
+    asyncio.run(_fill(deployed, json.loads((folder / "topics.json").read_text())))
+    return deployed
 
 
 def released(folder: Path) -> Records:
@@ -75,13 +75,13 @@ def released(folder: Path) -> Records:
     return {topic: [[(key, value) for key, value in part] for part in parts] for topic, parts in found.items()}
 
 
-async def _fill(place: Place, topics: Records) -> None:
-    async with place.connect() as log:
-        for topic, settings in wanted_settings(read_study(place.file), 1).items():
+async def _fill(deployed: DeployedStudy, topics: Records) -> None:
+    async with deployed.connect() as log:
+        for topic, settings in wanted_settings(read_study(deployed.file), 1).items():
             await log.create_topic(topic, settings)
             for partition, part in enumerate(topics[topic]):
-                kept = [(_bytes(key), _bytes(value) or b"") for key, value in part]
-                await log.append_many(topic, partition, kept)
+                content = [(_bytes(key), _bytes(value) or b"") for key, value in part]
+                await log.append_many(topic, partition, content)
 
 
 def _hex(data: bytes | None) -> str | None:

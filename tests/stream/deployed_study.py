@@ -28,7 +28,7 @@ Symbols = npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True)
-class Place:
+class DeployedStudy:
     """Where one study runs."""
 
     folder: Path

@@ -22,7 +22,7 @@ PATIENT = {"timeout": 600}
 """Of a client of the engine, in seconds: one without overlay mounts copies a whole image for each container."""
 
 
-class Box:
+class RunningContainer:
     """One container."""
 
     def __init__(self, described: DockerContainer) -> None:
@@ -104,12 +104,12 @@ class Box:
         self._described.stop()
 
 
-class Boxes:
+class ContainerStarter:
     """Starts containers in one network, and sees to it that neither they nor their volumes outlive the test."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._started: list[Box] = []
+        self._started: list[RunningContainer] = []
         self._volumes: list[str] = []
 
     def volume(self) -> str:
@@ -126,7 +126,7 @@ class Boxes:
         mounts: Mapping[str | Path, str] | None = None,
         state: str | None = None,
         entrypoint: list[str] | None = None,
-    ) -> Box:
+    ) -> RunningContainer:
         """A container of an image, its root file system read-only. `mounts` are folders it may read."""
         described = DockerContainer(image, PATIENT, env=dict(environ or {})).with_network(self._network)
         described.with_command([str(argument) for argument in arguments]).with_tmpfs_mount("/tmp")
@@ -135,7 +135,7 @@ class Boxes:
             described.with_volume_mapping(source, target, "ro")
         if state is not None:
             described.with_volume_mapping(state, "/state", "rw")
-        self._started.append(Box(described))
+        self._started.append(RunningContainer(described))
         return self._started[-1]
 
     def remove_all(self) -> None:
@@ -144,8 +144,8 @@ class Boxes:
             client = stack.enter_context(closing(DockerClient().client))
             for volume in self._volumes:
                 stack.callback(_remove_volume, client, volume)
-            for box in self._started:
-                stack.callback(box.remove)
+            for running in self._started:
+                stack.callback(running.remove)
 
 
 def _remove_volume(client: Any, name: str) -> None:

@@ -31,7 +31,7 @@ class History:
     """The last period whose column is released."""
     counts: tuple[IntArray, ...]
     """The released counts, padding included, of periods `contract.first_column`, `contract.first_column + 1`, ..."""
-    estimates: tuple[FloatArray | None, ...] = ()
+    estimates: tuple[FloatArray | None, ...]
     """The estimates before clamping, in people, of the same periods; None where the released counts are the estimates."""
 
     def place_of(self, period: int) -> int:

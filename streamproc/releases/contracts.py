@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamproc.errors import StudyError
@@ -13,6 +13,7 @@ from streamproc.privacy.types import Rho
 from streamproc.releases.cumulative import CumulativeContract, CumulativeTallier
 from streamproc.releases.cumulative_planning import CumulativePlanner
 from streamproc.releases.kind import MAX_ROWS, Contract, ReleasePlanner, Tallier
+from streamproc.releases.step import Description
 from streamproc.releases.window import WindowContract, WindowTallier
 from streamproc.releases.window_planning import WindowPlanner
 from streamproc.study import Release, Study
@@ -53,6 +54,17 @@ def make_planner(contract: Contract, release: Release) -> ReleasePlanner:
 def make_mechanism(study: Study, release: Release, rho: Rho) -> Mechanism:
     """The noise of a release with this budget, which does not depend on the number of people."""
     return KINDS[release.kind].contract.make_mechanism(study, release, rho)
+
+
+def describe_release(release: Release) -> Description:
+    """A release in words for readers."""
+    return KINDS[release.kind].contract.describe(release)
+
+
+def zero_out_meaning(releases: Sequence[Release]) -> str:
+    """Which inputs adjacency zero-out relates in a study with these releases: those that it relates for all of them."""
+    weakest = min(releases, key=lambda release: KINDS[release.kind].contract.zero_out_has_neighbours)
+    return describe_release(weakest).zero_out
 
 
 def make_contracts(study: Study, n: int, entropy: Entropy) -> dict[str, Contract]:

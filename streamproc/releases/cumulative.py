@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,16 @@ from streamproc.releases.cumulative_synthesis import (
 from streamproc.releases.kind import NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
 from streamproc.releases.query import AtLeast, Query, upper_quantile
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, max_moved_rows
-from streamproc.releases.step import Column, ColumnCounter, Comparison, Measurements, NamedQuery, Step, StepMemory
+from streamproc.releases.step import (
+    Column,
+    ColumnCounter,
+    Comparison,
+    Description,
+    Measurements,
+    NamedQuery,
+    Step,
+    StepMemory,
+)
 from streamproc.releases.window import quoted
 from streamproc.study import CumulativeRelease, Release, Study
 from streamproc.study.releases import EVENT_ALPHABET, MAX_CUMULATIVE_HORIZON
@@ -88,10 +97,20 @@ class CumulativeContract(Contract):
     event: tuple[str, ...]
     """The symbols of the study that count as an event."""
 
-    kind: ClassVar[Literal["cumulative"]] = "cumulative"
+    kind: ClassVar[str] = "cumulative"
     max_horizon: ClassVar[int] = MAX_CUMULATIVE_HORIZON
     zero_out_has_neighbours: ClassVar[bool] = True
     zero_out_meaning: ClassVar[str] = "it covers only the replacement of a history by one without any event"
+
+    @classmethod
+    def describe(cls, release: Release) -> Description:
+        return Description(
+            summary="running counts",
+            counts_title="At least this many periods",
+            padded=False,
+            clamping_narrows_intervals=False,
+            zero_out="A history is left out of every count only where it is replaced by one without any event.",
+        )
 
     # Made from a study
 
@@ -268,7 +287,7 @@ class CumulativeContract(Contract):
         """A 1 for the count of people with at least `b` events; none before period `b`, when nobody can have so many."""
         if not isinstance(query, AtLeast):
             raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind cumulative and knows only how many ones people have had, "
+                f"{query.name}: release {self.name} is of kind {self.kind} and knows only how many events people have had, "
                 "not when; ask a window release"
             )
         if not 1 <= query.b <= self.horizon:

@@ -27,7 +27,17 @@ from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.releases.query import Query
 from streamproc.releases.row_assignment import Codes
-from streamproc.releases.step import Column, ColumnCounter, Comparison, Estimator, Measurements, NamedQuery, Step, StepMemory
+from streamproc.releases.step import (
+    Column,
+    ColumnCounter,
+    Comparison,
+    Description,
+    Estimator,
+    Measurements,
+    NamedQuery,
+    Step,
+    StepMemory,
+)
 from streamproc.study import Release, Study
 from streamproc.validation import Validator
 
@@ -117,6 +127,11 @@ class Contract(ABC):
     @abstractmethod
     def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> Contract:
         """The contract of a release over `n` people. Raises StudyError if its panel would be too large."""
+
+    @classmethod
+    @abstractmethod
+    def describe(cls, release: Release) -> Description:
+        """The release in words for readers."""
 
     # Written and read
 

@@ -38,6 +38,21 @@ class Step:
     """Estimates of the counts before clamping, in people; None if the released counts are the estimates up to rounding."""
 
 
+class Description(NamedTuple):
+    """A release in words for readers of the status page; known before the first report."""
+
+    summary: str
+    """What it counts, such as "windows of 3 periods"."""
+    counts_title: str
+    """The heading above all of its counts."""
+    padded: bool
+    """Whether synthetic people are added to every count, so that the smallest count shows how near clamping is."""
+    clamping_narrows_intervals: bool
+    """Whether intervals of clamped periods are too narrow; otherwise they account for clamping."""
+    zero_out: str
+    """Which inputs adjacency zero-out relates, as a sentence."""
+
+
 class Comparison(NamedTuple):
     """Released counts beside those that their measurements imply."""
 

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,16 @@ from streamproc.privacy.window import Measure, WindowMechanism
 from streamproc.releases.kind import MAX_ROWS, NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
 from streamproc.releases.query import LastSymbols, Query, count_of, exactly
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, last_symbols, max_moved_rows, narrowest_dtype
-from streamproc.releases.step import Column, ColumnCounter, Comparison, Measurements, NamedQuery, Step, StepMemory
+from streamproc.releases.step import (
+    Column,
+    ColumnCounter,
+    Comparison,
+    Description,
+    Measurements,
+    NamedQuery,
+    Step,
+    StepMemory,
+)
 from streamproc.releases.window_accuracy import clamped_windows, window_stderr
 from streamproc.releases.window_synthesis import (
     WindowState,
@@ -93,12 +102,23 @@ class WindowContract(Contract):
 
     mechanism: WindowMechanism
 
-    kind: ClassVar[Literal["window"]] = "window"
+    kind: ClassVar[str] = "window"
     max_horizon: ClassVar[int] = MAX_HORIZON
     zero_out_has_neighbours: ClassVar[bool] = False
     zero_out_meaning: ClassVar[str] = (
         "no input of this program is such a neighbour, since everybody is in exactly one bin in every period"
     )
+
+    @classmethod
+    def describe(cls, release: Release) -> Description:
+        periods = "1 period" if release.first_column == 1 else f"{release.first_column} periods"
+        return Description(
+            summary=f"windows of {periods}",
+            counts_title=f"Every bin: {periods}, oldest first",
+            padded=True,
+            clamping_narrows_intervals=True,
+            zero_out="Everybody is in exactly one bin in every period, so there is no input in which a history is left out.",
+        )
 
     # Made from a study
 
@@ -288,7 +308,7 @@ class WindowContract(Contract):
         """A 1 for each bin of which the query is true at `period`."""
         if not isinstance(query, LastSymbols):
             raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind window, whose synthetic people follow real ones over "
+                f"{query.name}: release {self.name} is of kind {self.kind}, whose synthetic people follow real ones over "
                 f"{self.mechanism.k} periods only; ask a cumulative release"
             )
         k = self.mechanism.k

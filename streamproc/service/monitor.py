@@ -143,7 +143,7 @@ class ProcessMonitor:
         for name, contract in synthesis.contracts.items():
             counts = contract.released_counts(synthesis.states[name])
             if counts is not None:
-                self.public.show_counts(contract, period, counts)
+                self.public.show_counts(contract, synthesis.period, counts)
         if steps is None:
             event("going on after what is released", period=period)
             return

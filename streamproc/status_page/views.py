@@ -15,7 +15,7 @@ from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contracts import make_tallier, release_budgets
+from streamproc.releases.contracts import describe_release, make_tallier, release_budgets, zero_out_meaning
 from streamproc.releases.kind import Contract
 from streamproc.releases.query import LEVEL
 from streamproc.releases.replace_one import ReplaceOneCosts
@@ -47,6 +47,7 @@ def status(study: Study, shown: PageSnapshot, costs: ReplaceOneCosts | None = No
         "missing": str(study.population.missing),
         "released": shown.period,
         "adjacency": privacy.adjacency.value,
+        "zero_out": zero_out_meaning(study.releases),
         "delta": privacy.delta,
         "rho": privacy.budget,
         "rho_spent": spent,
@@ -93,11 +94,13 @@ def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> d
     periods = [record.releases[release.name] for record in ledger.periods] if ledger else []
     clamped = {period: entry.clamped for period, entry in enumerate(periods, start=1) if entry.clamped}
     n_star = periods[-1].n_star if periods else None
-    symbols = len(release.column_alphabet(study.alphabet))
+    symbols, settings = len(release.column_alphabet(study.alphabet)), release.fingerprint_values()
     return {
         "name": release.name,
         "kind": release.kind,
-        **_kind_values(study, release),
+        **{key: settings.get(key) for key in ("k", "event")},
+        **describe_release(release)._asdict(),
+        "first_column": release.first_column,
         "topic": Topics(study.name).synthetic(release.name),
         "rho": rho,
         "rho_spent": periods[-1].rho_spent if periods else 0.0,
@@ -110,12 +113,6 @@ def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> d
         "padding": _padding(history) if history and history.counts and history.contract.n_pad else None,
         "questions": _questions(history) if history else [],
     }
-
-
-def _kind_values(study: Study, release: Release) -> dict[str, Any]:
-    """The settings that a page names in words; null where a kind has no such setting."""
-    values = release.fingerprint_values()
-    return {key: values.get(key) for key in ("k", "event")}
 
 
 def _questions(history: History) -> list[dict[str, Any]]:

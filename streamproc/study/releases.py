@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol, Self, get_args
+from math import isfinite
+from typing import Any, ClassVar, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -113,7 +114,7 @@ class WindowRelease(Release):
     share: Fraction = EQUAL_SHARE
     """Of the study's budget, exactly as written, or `EQUAL_SHARE`."""
 
-    kind: ClassVar[Literal["window"]] = "window"
+    kind: ClassVar[str] = "window"
     keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta")
 
     def __post_init__(self) -> None:
@@ -157,7 +158,7 @@ class CumulativeRelease(Release):
     share: Fraction = EQUAL_SHARE
     """Of the study's budget, exactly as written, or `EQUAL_SHARE`."""
 
-    kind: ClassVar[Literal["cumulative"]] = "cumulative"
+    kind: ClassVar[str] = "cumulative"
     keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event")
 
     def __post_init__(self) -> None:
@@ -219,7 +220,7 @@ def check_release_name(key: str, value: object) -> None:
 
 
 def _checked_share(name: str, share: object) -> Fraction:
-    if isinstance(share, float | Decimal) and 0 < share <= 1:
+    if isinstance(share, float | Decimal) and isfinite(share) and 0 < share <= 1:
         share = Fraction(str(share))  # as written: the nearest float would not add up to exactly 1 with the others
     if not (isinstance(share, Fraction) and 0 <= share <= 1):
         raise StudyError(f"release.{name}.share", format_value(share), "a fraction above 0 and at most 1")

@@ -114,7 +114,7 @@ def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small() -> None:
     assert isinstance(contract, WindowContract)
     counts = np.full(contract.mechanism.bins, contract.n_pad, dtype=np.int64)
     counts[5] += 1_000
-    history = History(contract, int(counts.sum()), Period(1_015), (counts,) * 1_000)
+    history = History(contract, int(counts.sum()), Period(1_015), (counts,) * 1_000, (None,) * 1_000)
     found = documents.bins(history, "", 12)
     assert (found["total"], found["matched"], len(found["bins"])) == (65_536, 65_536, 12)
     assert found["bins"][0]["label"] == "0000000000000101"

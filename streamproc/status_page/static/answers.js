@@ -148,9 +148,9 @@ function choosePeriod(next) {
   redraw();
 }
 
-// The periods in which intervals are too narrow. Intervals of a cumulative release account for clamping.
+// The periods in which intervals are too narrow. Intervals of some kinds account for clamping.
 function clampedPeriods(chosen) {
-  return chosen.kind === "window" ? chosen.clamped_periods : [];
+  return chosen.clamping_narrows_intervals ? chosen.clamped_periods : [];
 }
 
 function clampingNote(one) {
@@ -192,7 +192,7 @@ async function showBins() {
   const names = found.bins.map((bin) => bin.query);
   const all = names.length ? (await getJson("series", [["release", chosen.name], ...names.map((name) => ["query", name])])).series : [];
   if (chosen.name !== release || text !== byId("bin-search").value.trim()) return;
-  byId("bins-title").textContent = chosen.kind === "window" ? `Every bin: ${formatCount(chosen.k, "period")}, oldest first` : "At least this many periods";
+  byId("bins-title").textContent = chosen.counts_title;
   byId("bins-summary").textContent = `${describeBins(found, text)}${clampedPeriods(chosen).includes(chosen.columns) ? " Bins were clamped in the newest period: its intervals are too narrow." : ""}`;
   byId("bin-field").hidden = found.total <= MAX_BINS;
   replaceContents(byId("bins"), ...found.bins.map((bin, index) => binButton(bin, all[index])));

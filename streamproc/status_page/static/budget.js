@@ -4,15 +4,11 @@ import { byId, h } from "/static/elements.js";
 import { formatChance, formatCost, formatCount, formatDelta, formatEpsilon, formatInteger } from "/static/words.js";
 
 export function showBudget(status) {
-  const rows = status.releases.map((release) => meter(release.name, release.rho_spent, release.rho, kind(release), release));
+  const rows = status.releases.map((release) => meter(release.name, release.rho_spent, release.rho, release.summary, release));
   const all = meter("The whole study", status.rho_spent, status.rho, `ε ${formatEpsilon(status.epsilon_spent)} of ${formatEpsilon(status.epsilon)} at δ ${formatDelta(status.delta)}`, status);
   all.classList.add("total");
   byId("budget-meters").replaceChildren(...rows, all);
   byId("budget-words").replaceChildren(...words(status));
-}
-
-function kind(release) {
-  return release.kind === "window" ? `windows of ${formatCount(release.k, "period")}` : "running counts";
 }
 
 // The cost of the same noise under replace-one, which only a zero-out study has.
@@ -38,12 +34,6 @@ function meter(name, spent, rho, more, costs) {
   );
 }
 
-function leftOut(status) {
-  return status.releases.some((release) => release.kind === "window")
-    ? "Everybody is in exactly one bin in every period, so there is no input in which a history is left out."
-    : "A history is left out of every count only where it is replaced by one without any event.";
-}
-
 function words(status) {
   const title = h("h3", {}, "In plain words");
   if (status.insecure)
@@ -63,6 +53,6 @@ function words(status) {
     h("p", {}, `That is the whole budget, ρ ${formatCost(status.rho)} in zero-concentrated differential privacy, or ε ${formatEpsilon(status.epsilon)} at δ ${formatDelta(status.delta)}. It was fixed before the first report. ${who}`),
     status.rho_replace_one === undefined
       ? null
-      : h("p", {}, `${leftOut(status)} If one person’s whole history were replaced by any other (replace-one), the same noise costs ρ ${formatCost(status.rho_replace_one)}, or ε ${formatEpsilon(status.epsilon_replace_one)} at δ ${formatDelta(status.delta)}.`),
+      : h("p", {}, `${status.zero_out} If one person’s whole history were replaced by any other (replace-one), the same noise costs ρ ${formatCost(status.rho_replace_one)}, or ε ${formatEpsilon(status.epsilon_replace_one)} at δ ${formatDelta(status.delta)}.`),
   ].filter((part) => part !== null);
 }

@@ -1,19 +1,19 @@
-// How close the smallest bin of each window release is to zero, which would clamp it.
+// How close the smallest bin of each padded release is to zero, which would clamp it.
 
 import { byId, drawAtWidth, h, replaceContents } from "/static/elements.js";
 import { barChart } from "/static/chart.js";
 import { formatCount, formatInteger } from "/static/words.js";
 
 export function showHeadroom(status) {
-  const windows = status.releases.filter((release) => release.kind === "window");
-  byId("headroom").hidden = windows.length === 0;
-  replaceContents(byId("headroom-body"), ...windows.map(card));
+  const padded = status.releases.filter((release) => release.padded);
+  byId("headroom").hidden = padded.length === 0;
+  replaceContents(byId("headroom-body"), ...padded.map(card));
 }
 
 function card(release) {
   const padding = release.padding;
   if (padding === null)
-    return h("article", { class: "card" }, h("h3", {}, release.name), h("p", { class: "quiet-text" }, `The first columns appear when period ${release.k} is released.`));
+    return h("article", { class: "card" }, h("h3", {}, release.name), h("p", { class: "quiet-text" }, `The first columns appear when period ${release.first_column} is released.`));
   const box = h("div", { class: "drawing" });
   const redraw = drawAtWidth(box, (width) => barChart(padding.smallest_by_period, padding.first, padding.n_pad, release.clamped_periods, width));
   requestAnimationFrame(redraw);

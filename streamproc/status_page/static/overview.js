@@ -76,7 +76,7 @@ export function updateCountdown(status) {
 
 function timeline(status) {
   const { released, horizon } = status;
-  const clamped = new Set(status.releases.filter((release) => release.kind === "window").flatMap((release) => release.clamped_periods));
+  const clamped = new Set(status.releases.filter((release) => release.clamping_narrows_intervals).flatMap((release) => release.clamped_periods));
   if (horizon > MAX_STEPS) {
     const bar = h("div", { class: "track", role: "meter", "aria-label": "Periods released", "aria-valuemin": 0, "aria-valuemax": horizon, "aria-valuenow": released, "aria-valuetext": `${released} of ${horizon}` }, h("span", { class: "fill" }));
     bar.firstChild.style.width = `${(100 * released) / horizon}%`;

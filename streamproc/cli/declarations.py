@@ -161,7 +161,7 @@ _catch_up = click.option("--catch-up", is_flag=True, help="At the start, close a
 @click.option("--until-done", is_flag=True, help="Exit when the last period is released.")
 def run(deployment: Deployment, options: RoleOptions, *, again: bool, catch_up: bool, until_done: bool) -> None:
     """Run all roles of a study in one process."""
-    from streamproc.cli.commands.roles import run
+    from streamproc.cli.commands.run import run
 
     run(deployment, options, again=again, catch_up=catch_up, until_done=until_done)
 
@@ -181,7 +181,7 @@ def gather(deployment: Deployment, options: RoleOptions, *, partitions: tuple[in
 
     The topics must exist: `streamproc init` creates them.
     """
-    from streamproc.cli.commands.roles import gather_command
+    from streamproc.cli.commands.run import gather_command
 
     gather_command(deployment, options, partitions=partitions)
 
@@ -196,7 +196,7 @@ def synthesize(deployment: Deployment, options: RoleOptions, *, again: bool, cat
 
     The topics must exist: `streamproc init` creates them.
     """
-    from streamproc.cli.commands.roles import synthesize_command
+    from streamproc.cli.commands.run import synthesize_command
 
     synthesize_command(deployment, options, again=again, catch_up=catch_up)
 

@@ -35,7 +35,7 @@ NAME_WIDTH = 12
 """Characters of a name that are on one line of a table; a longer name is folded."""
 
 STAGE_REPEAT_S = 10.0
-"""Minimum seconds between two lines about the same stage, such as partitions that are missing one after the other."""
+"""Minimum seconds between two lines about the same stage, for example while partitions arrive one by one."""
 
 # Numbers
 

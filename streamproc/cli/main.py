@@ -1,6 +1,6 @@
 """The command `streamproc`: finds the command that the arguments name, runs it, and exits.
 
-Every command ends here: each kind of error has its exit code, and prints one line on standard error.
+Errors of all commands are handled here: each has an exit code and is printed as one line on standard error.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _LONG_RUNNING = ("run", "gather", "synthesize", "watch", "demo", "page")
 
 
 def is_long_running() -> bool:
-    """Return whether the command may run until a signal stops it, which is then a successful end."""
+    """Return whether the command runs until it is stopped, so that a signal is a successful end."""
     return any(argument in _LONG_RUNNING for argument in sys.argv[1:2])
 
 

@@ -29,17 +29,17 @@ def _pyarrow(path: Path) -> Any:
 
 def read_table(path: Path, file: BinaryIO) -> Any:
     """Read an Arrow table from `file`. Raises PanelFileError."""
-    with _understood(path) as pa:
-        return _checked(_opened(pa, file).read(use_threads=False))
+    with _translate_read_errors(path) as pa:
+        return _validate(_open(pa, file).read(use_threads=False))
 
 
-def _checked(data: Any) -> Any:
-    """Validate and return a table or batch. Arrow trusts the indices and offsets of a damaged file and reads beyond them."""
+def _validate(data: Any) -> Any:
+    """Validate and return a table or batch. Unchecked indices of a damaged file make Arrow read outside its buffers."""
     data.validate(full=True)
     return data
 
 
-def _opened(pa: Any, file: BinaryIO) -> Any:
+def _open(pa: Any, file: BinaryIO) -> Any:
     """Open a Parquet file. Read it without threads: if a damaged file fails in one thread, others use freed memory."""
     # The metadata of a release contains every measurement of a study, which can exceed the default limits of pyarrow.
     limits = {"thrift_string_size_limit": _MOST_METADATA, "thrift_container_size_limit": _MOST_METADATA}
@@ -47,7 +47,7 @@ def _opened(pa: Any, file: BinaryIO) -> Any:
 
 
 @contextmanager
-def _understood(path: Path) -> Iterator[Any]:
+def _translate_read_errors(path: Path) -> Iterator[Any]:
     """Yield pyarrow. Raises PanelFileError if pyarrow cannot read the file."""
     pa = _pyarrow(path)
     try:
@@ -62,12 +62,12 @@ def write_table(path: Path, file: BinaryIO, table: Any) -> None:
 
 
 def read_parquet(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
-    """Read a table from a Parquet file. Raises PanelFileError; messages count rows as lines after a header in line 1."""
-    with _understood(path) as pa:
-        parquet = _opened(pa, file)
+    """Read a table from a Parquet file. Raises PanelFileError; messages count lines as in CSV: the header is line 1."""
+    with _translate_read_errors(path) as pa:
+        parquet = _open(pa, file)
         names = parquet.schema_arrow.names
     layout.check_header(path, names)
-    table = _until_repeated(path, parquet)
+    table = _read_until_repeated(path, parquet)
     if table.num_rows == 0:
         refuse_file(path, "line 2: expected at least one row after the header")
     lines = range(2, table.num_rows + 2)
@@ -87,15 +87,15 @@ def read_parquet(path: Path, file: BinaryIO, layout: TableLayout) -> Table:
     return Table(first.to_pylist(), codes, lines)
 
 
-def _until_repeated(path: Path, parquet: Any) -> Any:
-    """Read the table up to the batch in which a value of the first column is repeated, which the caller refuses.
+def _read_until_repeated(path: Path, parquet: Any) -> Any:
+    """Read the table, but stop after the first batch that repeats an id: the caller refuses such a table.
 
     A small file can contain one row a billion times.
     """
     batches, seen, rows = [], set[str | None](), 0
-    with _understood(path) as pa:
+    with _translate_read_errors(path) as pa:
         for batch in parquet.iter_batches(_ROWS_AT_ONCE, use_threads=False):
-            batches.append(_checked(batch))
+            batches.append(_validate(batch))
             rows += batch.num_rows
             seen.update(_strings(pa, path, pa.Table.from_batches([batch]), 0).to_pylist())
             if len(seen) < rows:

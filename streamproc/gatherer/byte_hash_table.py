@@ -15,13 +15,13 @@ from streamproc.privacy.types import IntArray
 from streamproc.protocol.byte_strings import ByteStrings
 
 MAX_WORDS = 8
-"""Maximum length of a key in words of 8 bytes. Longer strings are not stored."""
+"""Maximum length of a key, in words of 8 bytes. One byte holds the length, so strings of up to 63 bytes are stored."""
 
 _MIN_SLOTS = 64
 
 
 class ByteHashTable:
-    """An open-addressing hash table in NumPy. It does not store long strings, so a missing string may be known elsewhere."""
+    """An open-addressing hash table in NumPy. It does not store long strings; look those up elsewhere."""
 
     def __init__(self, key: bytes) -> None:
         """Make an empty table. `key` is secret, so that strings with the same home slot cannot be chosen on purpose."""
@@ -35,7 +35,7 @@ class ByteHashTable:
         self._keys = np.zeros((slots, words), dtype=np.uint64)
         """The length of a string, its bytes, and zeros; only zeros in an empty slot."""
         self._numbers = np.zeros(slots, dtype=np.int32)
-        self._ends_after = _ends_after(words)
+        self._key_masks = _key_masks(words)
 
     def find(self, strings: ByteStrings) -> IntArray:
         """The number of each string; -1 if the string is not in the table."""
@@ -54,7 +54,7 @@ class ByteHashTable:
         return found
 
     def put(self, strings: ByteStrings, numbers: IntArray) -> None:
-        """Add strings that are not in the table. Strings that are too long are ignored."""
+        """Add strings that are not in the table. Empty strings and strings of 64 bytes or more are ignored."""
         longest = int(strings.lengths.max(initial=0, where=strings.lengths < 8 * MAX_WORDS))
         words = max(longest // 8 + 1, self._words)
         slots = len(self._numbers)
@@ -93,7 +93,7 @@ class ByteHashTable:
         block = strings.blocks(8 * self._words, before=1)
         block[:, 0] = lengths
         keys: npt.NDArray[np.uint64] = block.view(np.uint64)
-        keys &= _take_rows(self._ends_after, lengths)
+        keys &= _take_rows(self._key_masks, lengths)
         return keys, held
 
     def _home_slots(self, keys: npt.NDArray[np.uint64]) -> IntArray:
@@ -117,7 +117,7 @@ def _rows_equal(some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) ->
     return same
 
 
-def _ends_after(words: int) -> npt.NDArray[np.uint64]:
-    """For each length of a string, a mask with ones in the bytes of its key and zeros after it."""
+def _key_masks(words: int) -> npt.NDArray[np.uint64]:
+    """For each length of a string, a mask that keeps the length byte and the bytes of the string, and clears the rest."""
     ends = np.where(np.arange(8 * words) <= np.arange(8 * words)[:, None], 0xFF, 0).astype(np.uint8)
     return ends.view(np.uint64)

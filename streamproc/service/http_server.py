@@ -14,7 +14,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from streamproc.errors import InvalidInput
-from streamproc.service.connections import ACCEPT_BACKLOG, OPERATOR_LIMITS, Connections, Limits
+from streamproc.service.http_connections import ACCEPT_BACKLOG, OPERATOR_LIMITS, Connections, Limits
 from streamproc.service.load_control import (
     CHUNK,
     ConcurrencyLimiter,

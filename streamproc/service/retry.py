@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from streamproc.errors import LogUnavailable, NotAllowed, OutcomeUnknown
-from streamproc.log.retry import Backoff
+from streamproc.log.backoff import Backoff
 from streamproc.service.monitor import CONNECTION, ProcessMonitor
 
 Result = TypeVar("Result")

@@ -20,7 +20,7 @@ from streamproc.status_page.follower import PublicTopics
 from streamproc.study import Study
 
 MAX_RESPONSE_BYTES = 1_000_000
-"""Maximum bytes of records in one response, which may exceed it by one record. A slow client keeps them in memory."""
+"""Maximum bytes of records in one response, or one record more. They stay in memory until the client has received them."""
 
 MAX_CELLS = 50_000_000
 """Maximum cells of a CSV file that the page serves; `streamproc pull` writes larger releases."""
@@ -43,7 +43,7 @@ class Records:
 async def records(topics: PublicTopics, topic: str, offset: int) -> Records:
     """Return the records from an offset on, each preceded by its length in 4 bytes, big-endian.
 
-    The header `Streamproc-Next` is the offset to request next, and `Streamproc-End` is the topic's end now.
+    The header `Streamproc-Next` is the offset to request next, and `Streamproc-End` the one after the last committed record.
     """
     if topic not in await topics.topics():
         return _records([], offset, 0)

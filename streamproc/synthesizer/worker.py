@@ -25,8 +25,8 @@ from streamproc.errors import (
     TopicLost,
     WriterConflict,
 )
+from streamproc.log.backoff import Backoff
 from streamproc.log.port import NO_TIME, Log, TransactionalProducer
-from streamproc.log.retry import Backoff
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import Intent, StudyRecord, digest, require_same_study

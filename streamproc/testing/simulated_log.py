@@ -24,8 +24,8 @@ class Faults:
     """Hooks around every call of a connection. This class injects no fault; override what a test needs.
 
     A hook may raise LogUnavailable (only in `before`), OutcomeUnknown, Fenced, or `Killed` for the end of the process. The
-    asynchronous ones may also sleep, to simulate a slow network. `connection` is the name of the `SimulatedLog`, `call` the
-    name of the method (`append`, `commit`, ...), `topic` the topic if the call has one.
+    asynchronous ones may also sleep, to simulate a slow network. `connection` is the name of the `SimulatedLog`. `call` is
+    the method (`append`, `commit`, ...), or `connect`, `membership` or `leave`. `topic` is its topic, if it has one.
     """
 
     async def before(self, connection: str, call: str, topic: str | None) -> None:
@@ -47,7 +47,10 @@ class Faults:
 
 
 class SimulatedLog:
-    """A connection to a `SimulatedBroker`, in place of one to Kafka. Its calls behave as the `Log` port promises."""
+    """A connection to a `SimulatedBroker`, in place of one to Kafka. Its calls behave as the `Log` port promises.
+
+    `abort` and `reader(committed=False)` are additions for tests, which the port does not have.
+    """
 
     def __init__(self, broker: SimulatedBroker, faults: Faults | None = None, *, name: str = "") -> None:
         self.broker = broker

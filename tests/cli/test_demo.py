@@ -22,7 +22,7 @@ from streamproc.cli import main as app
 from streamproc.cli.declarations import DEMO_PEOPLE
 from streamproc.cli.demo.month_table import ASCII, AnswerVsTruth, Month, month_line
 from streamproc.cli.demo.screen import Screen
-from streamproc.cli.demo.simulated_people import MONTHS, simulate_reports, study_text
+from streamproc.cli.demo.simulated_study import MONTHS, simulate_reports, study_text
 from streamproc.cli.formatting import INSECURE
 from streamproc.offline.people import MISSING
 from streamproc.panel import Answer

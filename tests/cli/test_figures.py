@@ -20,7 +20,7 @@ import streamproc.status_page
 from streamproc.cli.commands import status as status_module
 from streamproc.cli.commands.status import status_to_dict
 from streamproc.cli.demo.screen import Screen
-from streamproc.cli.demo.simulated_people import study_text
+from streamproc.cli.demo.simulated_study import study_text
 from streamproc.cli.formatting import format_count, format_delta, format_epsilon
 from streamproc.cli.plan.plot import _title
 from streamproc.planning import plan_study

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from streamproc.panel.series import named_query
-from streamproc.service.connections import Connections
+from streamproc.service.http_connections import Connections
 from streamproc.service.http_server import Listener, require_bearer_token
 from streamproc.service.load_control import ResponseCache, SingleFlight, stream_response
 from streamproc.status_page import StatusPage, downloads

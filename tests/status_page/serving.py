@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, TopicSettings, read_to_end
 from streamproc.protocol.topics import Topics
-from streamproc.service.connections import Connections, Limits
+from streamproc.service.http_connections import Connections, Limits
 from streamproc.service.http_server import Address, Listener
 from streamproc.service.load_control import Pace
 from streamproc.status_page import StatusPage

@@ -22,7 +22,7 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
 from streamproc.service import http_server as listeners
-from streamproc.service.connections import Limits
+from streamproc.service.http_connections import Limits
 from streamproc.service.http_server import Address, Listener
 from streamproc.service.load_control import Pace
 from streamproc.service.metrics import PublicMetrics

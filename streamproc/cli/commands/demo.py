@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamproc.cli.declarations import DEMO_PEOPLE
 from streamproc.cli.demo.screen import Screen
-from streamproc.cli.demo.simulated_people import panel_csv, simulate_reports, study_text
+from streamproc.cli.demo.simulated_study import panel_csv, simulate_reports, study_text
 from streamproc.cli.demo.stream import ScreenMonitor, stream_study
 from streamproc.cli.event_loop import run_until_stopped
 from streamproc.errors import InvalidInput

@@ -63,7 +63,7 @@ async def _read_public_and_watermark(deployment: Deployment) -> tuple[PublicRead
 
 
 async def _read_watermark(deployment: Deployment, log: Log) -> int | None:
-    """Return the last period that every partition has tallied.
+    """Return the last period that every partition has tallied, 0 if there is none yet.
 
     Returns None if this user may not read the tallies, or if they do not match the study.
     """

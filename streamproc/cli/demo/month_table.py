@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from streamproc.cli.demo.simulated_people import QUESTIONS
+from streamproc.cli.demo.simulated_study import QUESTIONS
 from streamproc.panel import Answer
 from streamproc.privacy.types import Period, Rho
 

@@ -22,7 +22,7 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
 
 _PERIODS_SHOWN = 7
-"""Maximum number of periods for which the table of spending shows each; otherwise it shows quarters of the study."""
+"""If a study has more periods than this, the table of spending shows the ends of its quarters only."""
 
 _CHANGES = {
     Adjacency.REPLACE_ONE: "Replacing any one person's whole history by any other",

@@ -100,9 +100,8 @@ class Database:
                 # VACUUM writes to the write-ahead log. The checkpoint replaces the old pages of the file.
                 busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if busy:
-                    raise LogUnavailable(
-                        f"{display_path(self._path)}: another process is reading what was deleted; try again"
-                    )
+                    reason = "another process still reads deleted records; try again when it has finished"
+                    raise LogUnavailable(f"{display_path(self._path)}: {reason}")
         except sqlite3.Error as error:
             raise self._translate_error(error) from None
 
@@ -135,7 +134,7 @@ class Database:
         return False
 
     def _check_folder(self, *, create: bool) -> None:
-        """Raise InvalidInput for a file, and before a log would be created in a folder with other files.
+        """Raise InvalidInput if the path is a file, or if a log is to be created in a folder that holds other files.
 
         Secret reports must not be stored among files that are shared.
         """

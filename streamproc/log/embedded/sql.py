@@ -142,7 +142,7 @@ def read(
 ) -> tuple[list[StoredRecord], Offset]:
     """Return up to `count` committed records from `offset` on, and the next offset to read.
 
-    Raises OffsetLost if the partition does not have the id `opened` any more, or not this offset.
+    Raises OffsetLost if the partition was recreated (its id is not `opened` any more) or does not have this offset.
     """
     at = extent(db, topic, partition)
     if at.id != opened or not at.start <= offset <= at.end:
@@ -157,7 +157,7 @@ def read(
 
 
 def trim(db: sqlite3.Connection, topic: str, partition: int, before: int) -> None:
-    """Delete the records below an offset, but none of an open transaction."""
+    """Delete the records below an offset, or only those before the oldest open transaction if that is lower."""
     at = extent(db, topic, partition)
     before = min(before, stable(db, at))
     if before > at.start:

@@ -17,13 +17,13 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
 from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic, NotAllowed, PolicyViolated
+from streamproc.log.backoff import Backoff
 from streamproc.log.kafka.aiokafka_patches import NoBrokerReady, require_brokers_on_bootstrap
 from streamproc.log.kafka.auth_probe import probe_broker
 from streamproc.log.kafka.error_translation import translate_error, translate_error_code
 from streamproc.log.kafka.protocol import OffsetsRequest, TopicsRequest
 from streamproc.log.kafka.settings import PREFIX, KafkaSettings, metadata_timeout, milliseconds
 from streamproc.log.port import TopicSettings
-from streamproc.log.retry import Backoff
 
 RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
 """Error codes: no leader yet, another leader or controller, another epoch; 78: a new leader has no high watermark yet."""
@@ -233,7 +233,10 @@ class TopicAdmin:
     async def _answers(
         self, nodes: Collection[int], request: TopicsRequest, what: str, *, without: int = 1
     ) -> list[dict[str, Any]]:
-        """Return the responses of all but the last `without` nodes. Fewer if nodes do not answer, none for a single node."""
+        """Ask all nodes at once, and return the responses when all but `without` nodes have answered.
+
+        Nodes that fail are left out. For fewer than two nodes nothing is returned.
+        """
         if len(nodes) < 2:
             return []
         waiting = {asyncio.ensure_future(self._connection.send_request(request, what, node)) for node in nodes}
@@ -250,8 +253,8 @@ class TopicAdmin:
     async def _leader(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the current leader of a partition and its epoch.
 
-        With three replicas, two of which must have a record before it is acknowledged, two brokers know a new leader before
-        it acknowledges anything. So of any two brokers that answer, one knows the leader.
+        Example: three replicas, of which two must have a record before it is acknowledged. A new leader acknowledges nothing
+        before a second broker knows that it leads. So of any two brokers that answer, one knows the leader.
         """
         found = [await self.partition_metadata(topic, partition)]
         replicas = found[0].replicas[partition]

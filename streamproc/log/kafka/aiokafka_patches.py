@@ -147,7 +147,7 @@ async def _run_in_task(work: Coroutine[Any, Any, None]) -> None:
 
 
 def set_broker_timeout(producer: AIOKafkaProducer, milliseconds: int) -> None:
-    """Set the time that a producer waits for a single broker, apart from the time that a record has to be acknowledged.
+    """Set the time that a producer waits for a single broker, separately from the time until a record must be acknowledged.
 
     aiokafka uses `request_timeout_ms` for both, so after one silent broker no time is left to try another. This sets the
     attribute `_request_timeout_ms` of the producer's client only. Checked with aiokafka 0.14.
@@ -172,9 +172,9 @@ async def drop_producer(producer: AIOKafkaProducer) -> None:
 
     `AIOKafkaProducer.stop` waits until everything is sent, and an idempotent producer retries forever while the broker is
     away. After an unknown outcome nothing may arrive later. This cancels the sender task, closes the connections and fails
-    all batches. Batches that wait to be retried are not in `_pending_batches`, from which aiokafka removes each batch that
-    fails, so they are added first. The sender task is cancelled repeatedly, because it catches the first cancellation and
-    waits for its requests, which retry forever. Checked with aiokafka 0.14.
+    all batches. When a batch fails, aiokafka removes it from the set `_pending_batches`. Batches that wait for a retry are
+    not in that set, so they are added first. The sender task is cancelled repeatedly, because it catches the first
+    cancellation and waits for its requests, which retry forever. Checked with aiokafka 0.14.
     Upstream: https://github.com/aio-libs/aiokafka/issues/1101.
     """
     producer._closed = True

@@ -22,15 +22,15 @@ from streamproc.log.port import Offset, Record
 FETCH_BYTES = 4 * 1024 * 1024
 """Maximum size of a fetch of a partition. A single record may be larger."""
 LEADER_TIMEOUT_S, METADATA_TIMEOUT_S = 1.0, 5.0
-"""Maximum time to request the topic id from the last known leader, then from the current leader. In seconds."""
+"""Seconds to wait for the topic id: from the last known leader and, if that fails, from the current one."""
 
 
 class PartitionConsumer:
     """Consumer of one partition.
 
-    aiokafka reports only once that an offset is out of range. It does not report that a topic was recreated, if the new
-    topic has enough records, or that it may not be read. So fetched records are returned only after the leader has confirmed
-    that the topic still has the id that was opened.
+    aiokafka reports only once that an offset is out of range. It does not report that reading is denied, or that a topic was
+    deleted and recreated if the new topic has the offset too. So fetched records are returned only after the leader has
+    confirmed that the topic still has the id that was opened.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class PartitionConsumer:
         return records
 
     async def _check_topic(self) -> None:
-        """Check the topic id with the leader, which knows of a recreated topic before it serves it."""
+        """Check the topic id with the leader, which learns the new id of a recreated topic before it serves its records."""
         assert self._opened is not None
         try:
             leader = self._opened.leaders[self._at.partition]
@@ -128,7 +128,7 @@ class PartitionConsumer:
         return await self._topics.offset(topic, partition, EARLIEST), await self._topics.offset(topic, partition, LATEST)
 
     async def _offset_error(self) -> OffsetLost | LogUnavailable:
-        """Return the error for an offset that a broker does not have. A broker that was away may not have it yet."""
+        """Return LogUnavailable if the broker that answered is only behind the others, otherwise OffsetLost."""
         assert self._opened is not None
         start, end = await self._extent()
         if start <= self._position <= end and (await self._topics.topic_metadata(self._at.topic)).id == self._opened.id:

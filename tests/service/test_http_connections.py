@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from streamproc.service.connections import Connection, Limits
+from streamproc.service.http_connections import Connection, Limits
 from streamproc.service.http_server import Address, Listener, operator_listener
 from streamproc.testing import VirtualLoop
 from tests.fuzz.listener_harness import RecordingTransport

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from streamproc.errors import LogUnavailable
-from streamproc.log.retry import OUTAGE_PAUSE_S, Backoff, OutageTimeout
+from streamproc.log.backoff import OUTAGE_PAUSE_S, Backoff, OutageTimeout
 
 
 def test_pauses_double_up_to_the_longest() -> None:

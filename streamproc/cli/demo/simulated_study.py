@@ -55,7 +55,7 @@ partitions = 4
 
 @dataclass(frozen=True)
 class Question:
-    """A question that is asked every month, and its true answer for each person."""
+    """A question that is asked every month from `ASKED_FROM` on, and its true answer for each person."""
 
     release: str
     heading: tuple[str, str]
@@ -81,7 +81,7 @@ QUESTIONS = (
 
 
 def simulate_reports(people: int) -> People:
-    """Return simulated reports: 12% are poor at first; every month 2% of the others become poor and 15% cease to be.
+    """Return simulated reports: 12% are poor at first; every month 2% of the others become poor, and 15% of the poor stop.
 
     Everybody reports in the first month, which makes them part of the study. Later 3% of the reports are missing.
     """
@@ -98,6 +98,6 @@ def simulate_reports(people: int) -> People:
 def panel_csv(reports: People) -> bytes:
     """Return the reports as the bytes of a panel file."""
     assert reports.ids is not None
-    cells = np.array(["0", "1", ""])[reports.symbols].tolist()
+    cells = np.array(["0", "1", ""])[reports.symbols].tolist()  # MISSING is -1, which selects the last entry
     rows = [f"{individual},{','.join(history)}" for individual, history in zip(reports.ids, cells, strict=True)]
     return "\n".join([",".join(["individual", *map(str, range(1, MONTHS + 1))]), *rows, ""]).encode()

@@ -56,7 +56,7 @@ class SmallFetch(SimulatedReader):
 
 
 class SmallFetches(SimulatedLog):
-    """A log that answers with one record at a time, as one does with records that are too large for more."""
+    """A log that returns one record per read, as it does if records are large."""
 
     async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> SimulatedReader:
         opened = self.broker.partition(topic, partition)

@@ -48,7 +48,7 @@ def test_an_append_may_end_between_two_of_its_records() -> None:
     in_virtual_time(run())
 
 
-def test_what_is_under_way_arrives_though_its_sender_was_told_nothing() -> None:
+def test_what_is_under_way_arrives_though_its_sender_got_no_reply() -> None:
     async def run() -> None:
         log = await opened(SimulatedBroker(ManualClock()), Late())
         with pytest.raises(OutcomeUnknown):

@@ -1,4 +1,4 @@
-"""The simulated log: faults where they are asked for, crashes, and time that only passes when told."""
+"""The simulated log: faults where they are asked for, crashes, and time that passes only when it is advanced."""
 
 from __future__ import annotations
 

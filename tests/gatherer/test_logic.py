@@ -33,7 +33,7 @@ KEY = bytes(range(32))
 
 
 class SequenceRunner:
-    """Drives a gathering through a story, as a gatherer would that is stopped, resumed and kept in the dark."""
+    """Runs the logic on a report sequence like a gatherer that is stopped and resumed, and may learn of cuts late."""
 
     def __init__(self, sequence: ReportSequence) -> None:
         self.sequence = sequence

@@ -30,7 +30,7 @@ from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_with
 
 @dataclass(frozen=True)
 class Steward(Deployment):
-    """The study as a steward has it, in a world."""
+    """The deployment of a steward, on a simulated study."""
 
     simulated: SimulatedStudy = field(kw_only=True)
 

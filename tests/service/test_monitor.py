@@ -316,7 +316,7 @@ def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path:
 
 @dataclass
 class Unfenced(Faults):
-    """So many times nobody answers when a transactor takes over."""
+    """Lets the first `left` fencing calls fail without a reply."""
 
     left: int
 

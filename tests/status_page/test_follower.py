@@ -84,11 +84,11 @@ class SlowLog:
         return record
 
 
-Story = Callable[[SlowLog, list[PageSnapshot]], Awaitable[None]]
+Scenario = Callable[[SlowLog, list[PageSnapshot]], Awaitable[None]]
 
 
-def shown_in(scenario: Story) -> list[PageSnapshot]:
-    """All that was shown, one after the other, of a study with two periods out while the story went on."""
+def shown_in(scenario: Scenario) -> list[PageSnapshot]:
+    """All that was shown, one after the other, during the scenario, of a study with two released periods."""
     seen: list[PageSnapshot] = []
 
     async def run() -> None:

@@ -54,7 +54,8 @@ _HOMES = {
     "streamproc.replay": ["ReplayResult", "replay_study", "tallies_of"],
     "streamproc.replay.people": ["People"],
     "streamproc.study": ["Study", "parse_study"],
-    "streamproc.releases.contract": ["Contract", "make_contracts", "stated_contracts"],
+    "streamproc.releases.contracts": ["make_contracts", "stated_contracts"],
+    "streamproc.releases.kind": ["Contract"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs before they start, and may be killed and started again on them."""
+"""Ports for servers that need a fixed port before they start, and that may be killed and restarted on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import SystemRandom
 
 LEAST, MOST = 10_000, 65_535
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""From which the system takes a port for whoever connects, and for whoever listens without naming one."""
+"""The file that holds the range from which the system takes ports of clients and of servers without a fixed port."""
 USUAL = "32768 65535"
 """Where it does not say so, it takes none below these."""
 

@@ -42,7 +42,7 @@ def test_a_port_that_was_given_is_not_given_again_here_or_in_another_process(
     monkeypatch.setattr(module, "SystemRandom", lambda: _Ordered([port]))
     assert free_ports(1) != [port]
     assert not _given_elsewhere(port, module.CLAIMS.parent)
-    assert _given_elsewhere(port, tmp_path)  # to one who knows of no claim
+    assert _given_elsewhere(port, tmp_path)  # to a process that does not know of the claim
 
 
 def _given_elsewhere(port: int, temporary: Path) -> bool:

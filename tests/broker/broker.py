@@ -19,7 +19,7 @@ from tests.free_ports import free_ports
 
 GUEST = "guest"
 PASSWORD = "guest-secret"
-"""Of the listener for guests: whoever comes there may do only what an ACL says. On the other listener all is allowed."""
+"""Name of the listener on which clients may do only what an ACL allows. On the other listener everything is allowed."""
 
 
 PROPERTIES = "server.properties"

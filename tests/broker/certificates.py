@@ -39,7 +39,7 @@ class Certificates:
         return self._identity(name, self._authority.issue_cert(f"{name}.example", common_name=name))
 
     def expired_client(self, name: str) -> Identity:
-        """The same, but until yesterday."""
+        """A certificate that expired yesterday."""
         now = datetime.now(UTC)
         issued = self._authority.issue_cert(
             f"{name}.example", common_name=name, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1)
@@ -47,7 +47,7 @@ class Certificates:
         return self._identity(f"{name}-expired", issued)
 
     def foreign_client(self, name: str) -> Identity:
-        """The same, but from the authority that nobody trusts."""
+        """A certificate from an authority that is not trusted."""
         return self._identity(f"{name}-foreign", self._stranger.issue_cert(f"{name}.example", common_name=name))
 
     def _identity(self, file: str, issued: trustme.LeafCert) -> Identity:

@@ -38,7 +38,7 @@ class SecureBroker(KafkaBroker):
 
     @property
     def url_of_another_name(self) -> str:
-        """The same as `url_of_scram`, but this listener tells clients an address that is not in its certificate."""
+        """The same as `url_of_scram`, but this listener advertises an address that is not in its certificate."""
         return f"kafka://{BROKER_NAME}:{self._astray_port}"
 
     def environment(self, principal: str) -> dict[str, str]:

@@ -36,7 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
         folder = asked.folder or Path(temporary) / "run"
         folder.mkdir(parents=True)
-        outcome = asyncio.run(_until_told(chaos(study, amount, folder, cluster=asked.brokers > 1)))
+        outcome = asyncio.run(_run_until_sigterm(chaos(study, amount, folder, cluster=asked.brokers > 1)))
     if asked.report is not None:
         asked.report.write_text(json.dumps(outcome.report, indent=1) + "\n")
     for kind, count in (outcome.report["faults"] | outcome.report["exits"]).items():
@@ -51,8 +51,8 @@ def main() -> int:
     return 1 if outcome.violations else 0
 
 
-async def _until_told(run: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Leave nothing behind when told to end early either."""
+async def _run_until_sigterm(run: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Cancel the run on SIGTERM, so that it cleans up."""
     task = asyncio.ensure_future(run)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task

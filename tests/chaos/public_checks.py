@@ -1,4 +1,4 @@
-"""What must hold of the ledger and the columns, whoever reads them and whenever."""
+"""Checks of the ledger and the columns that must hold for every reader at every time."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def spending_is_the_cost(history: History) -> Iterator[str]:
 
 
 def readers_saw_the_same(history: History) -> Iterator[str]:
-    """Whoever read all along was given the records that are there now, and nothing else."""
+    """A subscriber that read during the whole run received exactly the records that are in the topic now."""
     for name, seen in history.seen_along.items():
         topic = history.ledger if name == "ledger" else history.synthetic[name]
         now = {record.offset: record.value for record in topic}

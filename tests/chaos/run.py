@@ -26,7 +26,7 @@ from tests.chaos.synthesizers import Synthesizers
 from tests.chaos.topics import read_history, topic_names
 
 BROKER_SETTINGS = {"group.min.session.timeout.ms": "1000"}
-"""Brokers do not take sessions as short as those of the run unless told to."""
+"""Brokers do not take sessions as short as those of the run unless configured to."""
 ENVIRON = {
     "STREAMPROC_KAFKA_SESSION_TIMEOUT": str(SESSION),
     "STREAMPROC_KAFKA_TRANSACTION_TIMEOUT": str(TRANSACTION),
@@ -86,7 +86,7 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path, *, cluster: boo
     finally:
         await starter.end_all()
         broker.kill()
-    found["1: whoever reads a column, whenever, reads the same bytes"] += subscriber.changed
+    found["1: every reader of a column reads the same bytes at any time"] += subscriber.changed
     plan = draw_fault_plan(study.seed, study.horizon, amount)
     releases, aborted = release_times(history, subscriber.arrivals), cut_off(history)
     timing = fault_scores(plan, run_log.injected, releases)

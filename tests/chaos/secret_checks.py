@@ -101,7 +101,7 @@ def _noise_of(contract: dict[str, Any], period: int) -> Iterator[tuple[float, in
 
 
 def acknowledged_reports_count(history: History, model: Model) -> Iterator[str]:
-    """A report whose sender was told before the cut that it is kept is what counts for its person and period."""
+    """A report that was acknowledged before the cut counts for its individual and period."""
     members = {
         individual: person_history for histories in model.histories for individual, person_history in histories.items()
     }

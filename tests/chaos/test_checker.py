@@ -39,7 +39,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
         asyncio.run(_send(folder, range(half), period))
         assert call("send", file, panel, "--period", period, "--close").code == 0
     assert call("run", file, "--until-done").code == 0
-    told = {
+    reports = {
         (individual, period): symbol
         for person, individual in enumerate(STUDY.people)
         for period in range(1, STUDY.horizon + 1)
@@ -49,7 +49,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     along = {"ledger": found.ledger, **found.synthetic}
     return replace(
         found,
-        acknowledged=told,
+        acknowledged=reports,
         secrets=(ID_MARK, SYMBOL_MARK),
         output={"gatherer-1": "tallied partition=1 period=1"},
         statuses=[(0, 0), (2, 1), (4, 4)],
@@ -209,7 +209,10 @@ COLUMNS, LEDGER = (
     "2: the ledger has every period, announced and chained",
 )
 REJECTS, NAMED = "7: what does not count is rejected, and only that", "11: nobody is named"
-SAME, DRAW = "1: whoever reads a column, whenever, reads the same bytes", "3: one draw leaves, for uncommitted readers too"
+SAME, DRAW = (
+    "1: every reader of a column reads the same bytes at any time",
+    "3: one draw leaves, for uncommitted readers too",
+)
 SPENT, EXACT = "4: the spending is the exact cost, within the budget", "6: without noise the columns are the exact data"
 TALLIES, KEPT = "5: tallies are a function of the log and the cuts", "6: acknowledged reports count"
 

@@ -64,9 +64,9 @@ def test_every_month_has_a_line_and_the_whole_budget_is_spent_at_the_end(shown: 
     left = [int(line[-1].rstrip("%")) for line in lines]
     assert left == sorted(left, reverse=True)
     assert left[-1] == 0
-    told = " ".join(shown.split())
-    assert "The year cost rho 0.01 of 0.01: epsilon 0.622 at delta 1e-6 (replace-one)." in told
-    assert "The noise comes from a seed" in told
+    text = " ".join(shown.split())
+    assert "The year cost rho 0.01 of 0.01: epsilon 0.622 at delta 1e-6 (replace-one)." in text
+    assert "The noise comes from a seed" in text
 
 
 def test_nearly_all_intervals_hold_the_truth(shown: str) -> None:
@@ -80,9 +80,9 @@ def test_nearly_all_intervals_hold_the_truth(shown: str) -> None:
     assert len(answers) == 2 * (MONTHS - 2)
     held = sum(low <= truth <= high for truth, _, low, high in answers)
     assert held >= 17
-    told = " ".join(shown.split())
-    assert f"{held} of {len(answers)} intervals hold the truth. Each does with a chance of 95%" in told
-    assert "One run may have fewer" in told
+    text = " ".join(shown.split())
+    assert f"{held} of {len(answers)} intervals hold the truth. Each does with a chance of 95%" in text
+    assert "One run may have fewer" in text
 
 
 def test_in_a_pipe_it_is_plain_text_of_80_columns(shown: str) -> None:

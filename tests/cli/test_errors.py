@@ -245,14 +245,14 @@ def test_an_interrupted_run_leaves_neither_files_nor_tracebacks(
     assert list(out.iterdir()) == []
 
 
-TOLD_WHILE_IMPORTING = """
+SIGNAL_WHILE_IMPORTING = """
 import os, sys
 from streamproc.__main__ import main
-class Told:
+class SignalSender:
     def find_spec(self, name, path, target=None):
         if name == MODULE:
             os.kill(os.getpid(), NUMBER)
-sys.meta_path.insert(0, Told())
+sys.meta_path.insert(0, SignalSender())
 main()
 """
 
@@ -263,7 +263,7 @@ main()
 def test_a_signal_during_imports_ends_a_command_as_it_would_later(
     study: Path, command: str, number: signal.Signals, module: str
 ) -> None:
-    program = f"MODULE, NUMBER = {module!r}, {number.value}\n{TOLD_WHILE_IMPORTING}"
+    program = f"MODULE, NUMBER = {module!r}, {number.value}\n{SIGNAL_WHILE_IMPORTING}"
     given = {"demo": [], "page": [str(study), "--public=127.0.0.1:0"]}.get(command, [str(study)])
     ended = subprocess.run([sys.executable, "-c", program, command, *given], capture_output=True, text=True, check=False)
     says = "streamproc: interrupted" if ended.returncode == 130 and module != "click" else ""

@@ -145,13 +145,13 @@ def test_repetitions_are_private_and_count_once(
 def test_a_replay_says_how_many_streams_have_people_that_the_registry_cannot_recognise(
     streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path
 ) -> None:
-    told = "registry: 1 stream without a roster, whose people it cannot recognise, may add to the cost\n"
+    warning = "registry: 1 stream without a roster, whose people it cannot recognise, may add to the cost\n"
     elsewhere = read_study(write_study(tmp_path / "home.toml", "home"))
     registry.register(_entry(elsewhere, "stream", SystemClock().now(), insecure=False), None, again=False)
-    assert streamproc("replay", study, panel, "--out", tmp_path / "one").complaint == told
+    assert streamproc("replay", study, panel, "--out", tmp_path / "one").complaint == warning
     again = streamproc("replay", study, panel, "--out", tmp_path / "two", "--again").complaint
-    assert again.startswith("registry: 2 releases of the same people") and again.endswith(told)
-    assert told in streamproc("status", study).out
+    assert again.startswith("registry: 2 releases of the same people") and again.endswith(warning)
+    assert warning in streamproc("status", study).out
 
     own = streamproc(
         "replay", tmp_path / "home.toml", write_panel(tmp_path / "strangers.csv", 40, 80), "--again", "--out", tmp_path
@@ -183,7 +183,7 @@ def test_plan_and_status_register_nothing(
 def test_an_append_that_a_crash_cut_short_is_taken_off(
     streamproc: Command, registry: SiteRegistry, study: Path, panel: Path, tmp_path: Path
 ) -> None:
-    """Whoever was writing it died before it drew anything."""
+    """The writing process was killed before it drew anything."""
     streamproc("replay", study, panel, "--out", tmp_path / "one")
     whole = registry.path.read_bytes()
     registry.path.write_bytes(whole + b'{"time":"2026-01-01T00:00:00Z","wh')

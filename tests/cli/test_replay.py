@@ -77,20 +77,20 @@ def test_the_summary_counts_what_the_release_files_hold(
     assert streamproc("replay", study, panel, "--out", tmp_path / "deep" / "out").code == 0
 
     folder = tmp_path / "deep" / "out"
-    told = summary(folder)["releases"]
+    report = summary(folder)["releases"]
     for name in ("pairs", "out"):
         header, *rows = table(folder / f"{name}.csv")
         assert header == ["synthetic", "1", "2", "3", "4"]
-        assert [row[0] for row in rows] == [str(number) for number in range(told[name]["n_star"])]
+        assert [row[0] for row in rows] == [str(number) for number in range(report[name]["n_star"])]
         columns = [row[1:] for row in rows]
-        for period in told[name]["periods"]:
+        for period in report[name]["periods"]:
             if name == "pairs":
                 assert len(period["bins"]) == 9
                 assert +Counter(period["bins"]) == bins_by_hand(columns, period["period"])
             else:
                 assert period["bins"] == at_least_by_hand(columns, period["period"], "1")
-    assert [period["period"] for period in told["pairs"]["periods"]] == [2, 3, 4]
-    assert [period["period"] for period in told["out"]["periods"]] == [1, 2, 3, 4]
+    assert [period["period"] for period in report["pairs"]["periods"]] == [2, 3, 4]
+    assert [period["period"] for period in report["out"]["periods"]] == [1, 2, 3, 4]
 
 
 def test_the_summary_has_the_names_that_scripts_rely_on(
@@ -98,17 +98,17 @@ def test_the_summary_has_the_names_that_scripts_rely_on(
 ) -> None:
     streamproc("replay", study, panel, "--out", tmp_path)
 
-    told = summary(tmp_path)
+    report = summary(tmp_path)
     names = {"study", "n", "rho", "rho_spent", "adjacency", "epsilon", "delta", "insecure", "releases"}
-    assert names <= told.keys()
-    assert (told["study"], told["n"], told["rho"], told["adjacency"]) == ("work", 60, 0.5, "replace-one")
-    for release in told["releases"].values():
+    assert names <= report.keys()
+    assert (report["study"], report["n"], report["rho"], report["adjacency"]) == ("work", 60, 0.5, "replace-one")
+    for release in report["releases"].values():
         names = {"kind", "rho", "rho_spent", "n_star", "n_pad", "variance", "clamped", "periods"}
         assert names <= release.keys()
         assert release["clamped"] == sum(period["clamped"] for period in release["periods"])
         for period in release["periods"]:
             assert {"period", "rho_spent", "bins"} <= period.keys()
-    pairs, out = told["releases"]["pairs"], told["releases"]["out"]
+    pairs, out = report["releases"]["pairs"], report["releases"]["out"]
     assert pairs["n_star"] == 60 + 9 * pairs["n_pad"] > 60
     assert (out["n_star"], out["n_pad"]) == (60, 0)
     assert isinstance(pairs["variance"], float)
@@ -118,13 +118,13 @@ def test_the_summary_has_the_names_that_scripts_rely_on(
 def test_spending_grows_to_the_budget_and_never_above(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
     streamproc("replay", study, panel, "--out", tmp_path)
 
-    told = summary(tmp_path)
-    assert 0.5 - 1e-12 <= told["rho_spent"] <= 0.5
+    report = summary(tmp_path)
+    assert 0.5 - 1e-12 <= report["rho_spent"] <= 0.5
     for release, share in (("pairs", 0.75), ("out", 0.25)):
-        spent = [period["rho_spent"] for period in told["releases"][release]["periods"]]
+        spent = [period["rho_spent"] for period in report["releases"][release]["periods"]]
         assert spent == sorted(set(spent))
-        assert told["releases"][release]["rho"] == 0.5 * share
-        assert told["releases"][release]["rho_spent"] == spent[-1] == pytest.approx(0.5 * share, abs=1e-12)
+        assert report["releases"][release]["rho"] == 0.5 * share
+        assert report["releases"][release]["rho_spent"] == spent[-1] == pytest.approx(0.5 * share, abs=1e-12)
 
 
 def test_epsilon_is_that_of_the_whole_budget(streamproc: Command, study: Path, panel: Path, tmp_path: Path) -> None:
@@ -168,9 +168,9 @@ def test_the_table_names_the_adjacency_beside_every_cost(
     assert "pairs" in ended.out
     assert "zero-out, delta 1e-6" in ended.out
     assert "for a person's whole history (zero-out)" in " ".join(ended.out.split())
-    told = summary(tmp_path)
-    beside = f"the same noise under replace-one: rho {format_rounded_up(told['rho_spent_replace_one'])}, epsilon "
-    assert beside + format_epsilon(told["epsilon_replace_one"]) in " ".join(ended.out.split())
+    report = summary(tmp_path)
+    beside = f"the same noise under replace-one: rho {format_rounded_up(report['rho_spent_replace_one'])}, epsilon "
+    assert beside + format_epsilon(report["epsilon_replace_one"]) in " ".join(ended.out.split())
     assert f"wrote {tmp_path / 'pairs.csv'}\n" in ended.out
     assert "errors.csv" not in ended.out
     assert ended.complaint == f"{NOT_CHECKED}\n"
@@ -183,14 +183,16 @@ def test_the_summary_of_a_zero_out_study_states_the_same_noise_under_replace_one
     study.write_text(STUDY.replace("rho = 0.5", 'rho = 0.5\nadjacency = "zero-out"'))
     streamproc("replay", study, panel, "--out", tmp_path)
 
-    told = summary(tmp_path)
-    assert told["rho_spent_replace_one"] == told["rho_replace_one"] > told["rho_spent"]
-    assert told["epsilon_replace_one"] == epsilon_of_rho(told["rho_replace_one"], told["delta"]) > told["epsilon"]
-    pairs = told["releases"]["pairs"]
+    report = summary(tmp_path)
+    assert report["rho_spent_replace_one"] == report["rho_replace_one"] > report["rho_spent"]
+    assert report["epsilon_replace_one"] == epsilon_of_rho(report["rho_replace_one"], report["delta"]) > report["epsilon"]
+    pairs = report["releases"]["pairs"]
     zero_out, replace_one = (8 / 9 + 2 * 2 / 3) / 2, 1 + 1 + 2 / 3
     assert pairs["rho_spent_replace_one"] == pytest.approx(pairs["rho_spent"] * replace_one / zero_out, rel=1e-12)
     assert pairs["periods"][-1]["rho_spent_replace_one"] == pairs["rho_spent_replace_one"]
-    assert sum(release["rho_replace_one"] for release in told["releases"].values()) == pytest.approx(told["rho_replace_one"])
+    assert sum(release["rho_replace_one"] for release in report["releases"].values()) == pytest.approx(
+        report["rho_replace_one"]
+    )
 
 
 def test_the_summary_of_a_replace_one_study_has_no_second_figure(
@@ -215,8 +217,8 @@ def test_replacing_a_replay_with_real_noise_states_the_cost_of_showing_both(
     streamproc: Command, study: Path, panel: Path, tmp_path: Path
 ) -> None:
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"
-    told = f"{tmp_path}: replacing an earlier replay; a person who sees both sees releases that cost twice the budget\n"
-    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == told
+    report = f"{tmp_path}: replacing an earlier replay; a person who sees both sees releases that cost twice the budget\n"
+    assert streamproc("replay", study, panel, "--out", tmp_path).complaint == report
     assert streamproc("replay", study, panel, "--out", tmp_path, "--seed", 1).complaint == ""
     # That one protected nobody.
     assert streamproc("replay", study, panel, "--out", tmp_path).complaint == f"{NOT_CHECKED}\n"
@@ -271,9 +273,9 @@ def test_the_files_of_a_repeated_run_are_those_of_run_0(
 
     for name in ("pairs.csv", "out.csv", "summary.json"):
         assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "often" / name).read_bytes()
-    told = summary(tmp_path / "often")["releases"]["pairs"]
+    report = summary(tmp_path / "often")["releases"]["pairs"]
     _, *lines = (tmp_path / "often" / "errors.csv").read_text().splitlines()
     for row in csv.DictReader(lines):
         if (row["run"], row["release"], row["period"]) == ("0", "pairs", "4"):
-            count = told["periods"][-1]["bins"][row["query"].removeprefix("bin:")]
-            assert float(row["estimate"]) == (count - told["n_pad"]) / PEOPLE
+            count = report["periods"][-1]["bins"][row["query"].removeprefix("bin:")]
+            assert float(row["estimate"]) == (count - report["n_pad"]) / PEOPLE

@@ -1,4 +1,4 @@
-"""Whoever waits for a broker is told after two seconds what is tried."""
+"""A command that waits for a broker prints after two seconds what it is trying."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def answers_after(seconds: float) -> Callable[[AdminConnection], asyncio.Future[
     return start  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(1.9, []), (3.0, [2.0]), (30.0, [2.0])])
+@pytest.mark.parametrize(("seconds", "messages"), [(1.9, []), (3.0, [2.0]), (30.0, [2.0])])
 def test_it_is_said_once_after_two_seconds_and_not_to_who_is_connected_by_then(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, told: list[float]
+    monkeypatch: pytest.MonkeyPatch, seconds: float, messages: list[float]
 ) -> None:
     monkeypatch.setattr(AdminConnection, "start", answers_after(seconds))
 
@@ -49,7 +49,7 @@ def test_it_is_said_once_after_two_seconds_and_not_to_who_is_connected_by_then(
             await asyncio.sleep(60.0)
         return said
 
-    assert in_virtual_time(scenario()) == pytest.approx(told)
+    assert in_virtual_time(scenario()) == pytest.approx(messages)
 
 
 @pytest.fixture

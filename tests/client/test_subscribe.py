@@ -1,4 +1,4 @@
-"""Who follows a study outlasts a broker that goes away, is given every column once, and is told what it waits for."""
+"""A subscriber survives broker outages, receives every column once, and sees what it waits for."""
 
 from __future__ import annotations
 

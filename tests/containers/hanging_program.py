@@ -1,4 +1,4 @@
-"""`tests.stream.altered`, but where that one would die this one stands still, for somebody else to kill it."""
+"""`tests.stream.altered` with a process that hangs at its crash point, so that a test can kill its container."""
 
 from __future__ import annotations
 

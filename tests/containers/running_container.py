@@ -1,4 +1,4 @@
-"""Containers of the project's image: started, watched, stopped, killed, started again."""
+"""Containers of the project's image that tests start, observe, stop, kill and restart."""
 
 from __future__ import annotations
 

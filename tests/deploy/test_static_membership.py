@@ -29,7 +29,7 @@ async def member(broker: KafkaBroker, topic: str, instance: str | None) -> Async
 
 
 async def watched(other: GroupMembership, shares: Shares) -> None:
-    """Note every share that `other` is told to have."""
+    """Record every share that is assigned to `other`."""
     while True:
         shares.add(await other.assigned(timeout=0.2))
 

@@ -1,6 +1,6 @@
-"""The listeners as a stranger meets them: bytes of a connection go in, bytes of an answer come out, and no socket is opened.
+"""Listeners without sockets: takes the bytes of a connection, and returns the bytes of the response.
 
-They live on a virtual loop: whoever waits takes no time, and what is left to threads is done at once.
+They run on a virtual loop: waiting takes no time, and work for threads is done at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HERE = Address("127.0.0.1", 0)
 
 
 class RecordingTransport(asyncio.Transport):
-    """A connection of which what is sent is kept."""
+    """A transport that records what is sent."""
 
     def __init__(self) -> None:
         super().__init__()

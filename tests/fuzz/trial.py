@@ -47,7 +47,7 @@ class TooMuchMemory(AssertionError):
 
 
 class ChainedError(AssertionError):
-    """A decoder's error carries another one along, which may quote the input."""
+    """A decoder's error is chained to another one, which may quote the input."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def _report(data: bytes) -> None:
 
 
 def _report_parts(data: bytes) -> None:
-    """What is told apart quickly is what decoding finds."""
+    """The fast classification agrees with decoding."""
     values = mutators.frames(data)
     ids, tails = split_reports(ByteStrings.of(values))
     for index, value in enumerate(values):

@@ -33,7 +33,7 @@ KEY = bytes(range(32))
 
 
 class SequenceRunner:
-    """Drives a gathering through a story, as a gatherer would that is stopped, resumed and kept in the dark."""
+    """Runs the logic on a report sequence like a gatherer that is stopped and resumed, and may learn of cuts late."""
 
     def __init__(self, sequence: ReportSequence) -> None:
         self.sequence = sequence
@@ -158,8 +158,8 @@ class Partition:
         return self.logic.close_periods(self.end)
 
     def reasons(self) -> list[Reason]:
-        run_sequence = sorted(self.logic.drain_rejects(), key=lambda reject: reject.offset)
-        return [reject.reason for reject in run_sequence]
+        rejects = sorted(self.logic.drain_rejects(), key=lambda reject: reject.offset)
+        return [reject.reason for reject in rejects]
 
 
 def counts(tallies: list[Tally]) -> list[list[int]]:
@@ -289,8 +289,8 @@ def test_every_kind_of_reject_says_why() -> None:
     }
     logic.ingest([LogRecord(offset, value) for offset, value in enumerate(wrong)])
 
-    run_sequence = sorted(logic.drain_rejects(), key=lambda reject: reject.offset)
-    assert run_sequence == [Reject(0, offset, reason) for offset, reason in enumerate(wrong.values())]
+    rejects = sorted(logic.drain_rejects(), key=lambda reject: reject.offset)
+    assert rejects == [Reject(0, offset, reason) for offset, reason in enumerate(wrong.values())]
     assert logic.drain_rejects() == []
 
 
@@ -337,9 +337,9 @@ def test_rejects_carry_neither_id_nor_symbol() -> None:
     partition = Partition()
     partition.say(("secret-person", 9, "b"), ("secret-person", 1, "secret-symbol"))
 
-    run_sequence = b"".join(reject.encode() for reject in partition.logic.drain_rejects())
-    assert run_sequence
-    assert b"secret" not in run_sequence
+    encoded = b"".join(reject.encode() for reject in partition.logic.drain_rejects())
+    assert encoded
+    assert b"secret" not in encoded
 
 
 def test_a_checkpoint_holds_no_id() -> None:

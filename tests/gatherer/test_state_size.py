@@ -48,7 +48,7 @@ def arrays_in(thing: object) -> Iterator[np.ndarray]:
 
 
 def everybody_reports(gathering: GathererLogic, period: int, offset: int) -> int:
-    """In batches; answers with the offset after them."""
+    """Ingest the reports in batches; returns the offset after them."""
     times, symbols = np.full(PEOPLE, period, dtype=np.uint16), np.zeros(PEOPLE, dtype=np.uint8)
     for value in encode_batches(NAMES, times, symbols):
         gathering.ingest([LogRecord(offset, value)])

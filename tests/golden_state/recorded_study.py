@@ -1,4 +1,4 @@
-"""What is kept of one study in `v<version>/<study>/`: its file, its state folder and its topics, then and at the end.
+"""A recorded study in `v<version>/<study>/`: its file, its state folder and its topics, at the recording and at the end.
 
 `state/` is the folder after two of four periods; `topics.json` the records at that time, together with all reports and cuts
 that were still to come; `released.json` the public records after the last period.
@@ -48,7 +48,7 @@ def records(deployed: DeployedStudy, topics: Sequence[str]) -> Records:
 
 
 def save(folder: Path, deployed: DeployedStudy, topics: Records, released: Records) -> None:
-    """Everything but the state folder."""
+    """Write the files of a recorded study, except its state folder."""
     shutil.copy(deployed.file, folder / "study.toml")
     if deployed.parameters.roster is not None:
         shutil.copy(deployed.folder / deployed.parameters.roster, folder)
@@ -57,7 +57,7 @@ def save(folder: Path, deployed: DeployedStudy, topics: Records, released: Recor
 
 
 def set_up(folder: Path, into: Path, programs: Programs) -> DeployedStudy:
-    """The study as it was then, on an embedded log."""
+    """Recreate the study as it was recorded, on an embedded log."""
     parameters = next(parameters for parameters in STUDIES if parameters.name == folder.name)
     deployed = DeployedStudy(into, "embedded:log", parameters, programs)
     for file in folder.iterdir():

@@ -1,4 +1,4 @@
-"""A log to test, whatever it is made of: connections to it, and what only an operator can do to it."""
+"""Log implementations under test: connections to each, and operations that only its operator can do."""
 
 from __future__ import annotations
 

@@ -18,15 +18,15 @@ def say(*words: object) -> None:
 
 async def append(log: EmbeddedLog, topic: str, name: str, count: str) -> None:
     """`count` records, and each tenth time a transaction of two more."""
-    transactor = await log.transactional_producer(f"{topic}.{name}")
-    await transactor.fence()
+    producer = await log.transactional_producer(f"{topic}.{name}")
+    await producer.fence()
     for number in range(int(count)):
         say(await log.append(topic, 0, f"{name}/{number}".encode()))
         if number % 10 == 0:
-            await transactor.begin()
+            await producer.begin()
             for half in "ab":
-                await transactor.send(topic, 0, f"{name}/{number}{half}".encode())
-            await transactor.commit()
+                await producer.send(topic, 0, f"{name}/{number}{half}".encode())
+            await producer.commit()
 
 
 async def join(log: EmbeddedLog, topic: str) -> None:

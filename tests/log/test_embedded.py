@@ -58,13 +58,13 @@ async def test_records_acknowledged_to_a_killed_process_are_there(log: EmbeddedL
     topic = await new_topic(log)
     process = start("append", log.folder, topic, "ann", "100000")
     assert process.stdout is not None
-    told = [int(await asyncio.to_thread(process.stdout.readline)) for _ in range(50)]
+    acknowledged = [int(await asyncio.to_thread(process.stdout.readline)) for _ in range(50)]
     process.kill()
     rest, _ = await asyncio.to_thread(process.communicate)
-    told += [int(line) for line in rest.split("\n")[:-1]]
+    acknowledged += [int(line) for line in rest.split("\n")[:-1]]
 
     found = values(await read_uncommitted(log, topic))
-    assert [found[offset] for offset in told] == [b"ann/%d" % number for number in range(len(told))]
+    assert [found[offset] for offset in acknowledged] == [b"ann/%d" % number for number in range(len(acknowledged))]
 
 
 async def test_a_killed_member_leaves_its_partitions_to_the_others(log: EmbeddedLog) -> None:
@@ -112,11 +112,11 @@ async def test_a_partition_is_only_let_go_of_when_its_owner_has_seen_that_it_mus
 async def test_a_full_disk_is_an_error_and_acknowledged_records_stay(log: EmbeddedLog) -> None:
     topic = await new_topic(log)
     process = start("fill", log.folder, topic)
-    *told, last = (await asyncio.to_thread(process.communicate))[0].splitlines()
+    *acknowledged, last = (await asyncio.to_thread(process.communicate))[0].splitlines()
 
     assert last.startswith(("LogUnavailable", "OutcomeUnknown"))
-    assert len(told) > 5
-    assert (await read_all(log, topic))[: len(told)] == [b"x" * 100_000] * len(told)
+    assert len(acknowledged) > 5
+    assert (await read_all(log, topic))[: len(acknowledged)] == [b"x" * 100_000] * len(acknowledged)
     await log.append(topic, 0, b"room again")
 
 

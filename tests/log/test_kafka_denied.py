@@ -24,7 +24,7 @@ async def test_a_guest_without_rights_is_denied_everything(kafka_broker: KafkaBr
     async with AsyncExitStack() as stack, asyncio.timeout(120):
         topic = await new_topic(await stack.enter_async_context(connect(kafka_broker.url)))
         guest = await guest_of(stack, kafka_broker)
-        transactor = await guest.transactional_producer(f"{topic}.synthesizer")
+        producer = await guest.transactional_producer(f"{topic}.synthesizer")
         for attempt in (
             guest.settings_of(topic),
             guest.high_watermark(topic, 0),
@@ -33,7 +33,7 @@ async def test_a_guest_without_rights_is_denied_everything(kafka_broker: KafkaBr
             guest.create_topic(f"{topic}.other", TopicSettings(1)),
             guest.delete_topic(topic),
             guest.join_group(f"{topic}.gather", topic),
-            transactor.fence(),
+            producer.fence(),
         ):
             with pytest.raises(NotAllowed) as denied:
                 await attempt

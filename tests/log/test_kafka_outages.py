@@ -57,30 +57,30 @@ async def in_mid_transaction(
                 hasty = await stack.enter_async_context(connect(url, timeout=2.0))
                 await hasty.append(topic, 0, b"first")
                 reader = await hasty.reader(topic, 0, Offset(1))
-                transactor = await hasty.transactional_producer(f"{topic}.synthesizer")
-                await transactor.fence()
-                await transactor.begin()
-                await transactor.send(topic, 0, b"in")
-                return topic, hasty, reader, transactor
+                producer = await hasty.transactional_producer(f"{topic}.synthesizer")
+                await producer.fence()
+                await producer.begin()
+                await producer.send(topic, 0, b"in")
+                return topic, hasty, reader, producer
 
 
 async def test_while_a_broker_is_silent_calls_end_in_time_and_say_what_they_know(kafka_broker: KafkaBroker) -> None:
     async with AsyncExitStack() as stack:
         log = await stack.enter_async_context(connect(kafka_broker.url))
-        topic, hasty, reader, transactor = await in_mid_transaction(stack, kafka_broker.url, log)
+        topic, hasty, reader, producer = await in_mid_transaction(stack, kafka_broker.url, log)
         # Not both at a silent broker: the transaction would wait for its partition, not for the answer.
         kafka_broker.freeze()
         try:
             async with asyncio.timeout(60):
                 with pytest.raises(OutcomeUnknown):
-                    await transactor.commit()
+                    await producer.commit()
                 with pytest.raises(OutcomeUnknown):
                     await hasty.append(topic, 0, b"unknown")
                 with pytest.raises(LogUnavailable):
                     await hasty.high_watermark(topic, 0)
                 with pytest.raises(LogUnavailable):
                     await reader.read(timeout=0.1)
-                await transactor.close()
+                await producer.close()
         finally:
             kafka_broker.thaw()
 
@@ -96,7 +96,7 @@ async def test_while_a_broker_is_silent_calls_end_in_time_and_say_what_they_know
         assert max(found.count(b"in"), found.count(b"unknown")) <= 1
         assert (await read_after_outage(reader))[:1] == [found[1]]
         with pytest.raises((OutcomeUnknown, Fenced)):
-            await transactor.commit()
+            await producer.commit()
         await append_after_outage(hasty, topic, b"again")
 
 

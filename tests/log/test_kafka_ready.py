@@ -1,4 +1,4 @@
-"""A broker that is starting or shutting down answers, but tells of no broker: no client may begin with that."""
+"""A broker that is starting or stopping may respond with an empty list of brokers, which no client may accept."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ async def test_asking_for_a_topic_that_does_not_exist_says_so_and_creates_nothin
     there = await new_topic(log)
     topic = f"{there}.absent"
     before = set(await log.topics())
-    transactor = await log.transactional_producer(f"{topic}.synthesizer")
-    await transactor.fence()
-    await transactor.begin()
+    producer = await log.transactional_producer(f"{topic}.synthesizer")
+    await producer.fence()
+    await producer.begin()
 
     for attempt in (
         log.settings_of(topic),
@@ -61,12 +61,12 @@ async def test_asking_for_a_topic_that_does_not_exist_says_so_and_creates_nothin
         log.append(topic, 0, b"value"),
         log.append_many(topic, 0, [(None, b"value")]),
         log.join_group(f"{topic}.group", topic),
-        transactor.send(topic, 0, b"value"),
+        producer.send(topic, 0, b"value"),
     ):
         with pytest.raises(NoSuchTopic) as refused:
             await attempt
         assert str(refused.value) == f"topic {topic} does not exist"
-    await transactor.close()
+    await producer.close()
 
     assert set(await log.topics()) <= before | {"__transaction_state", "__consumer_offsets"}
 

@@ -14,25 +14,25 @@ from tests.log.uncommitted import read_uncommitted
 
 
 async def fenced(log: Log, topic: str, *, timeout: float = 60.0) -> TransactionalProducer:
-    transactor = await log.transactional_producer(f"{topic}.synthesizer", timeout=timeout)
-    await transactor.fence()
-    return transactor
+    producer = await log.transactional_producer(f"{topic}.synthesizer", timeout=timeout)
+    await producer.fence()
+    return producer
 
 
 async def begun(log: Log, topic: str, *records: bytes, timeout: float = 60.0) -> TransactionalProducer:
-    """A transactor with an open transaction of these records."""
-    transactor = await fenced(log, topic, timeout=timeout)
-    await transactor.begin()
+    """A producer with an open transaction of these records."""
+    producer = await fenced(log, topic, timeout=timeout)
+    await producer.begin()
     for value in records:
-        await transactor.send(topic, 0, value)
-    return transactor
+        await producer.send(topic, 0, value)
+    return producer
 
 
 async def test_an_open_transaction_is_hidden_until_it_commits(log: Log) -> None:
     topic = await new_topic(log)
     await log.append(topic, 0, b"before")
     reader = await log.reader(topic, 0, Offset(0))
-    transactor = await begun(log, topic, b"in")
+    producer = await begun(log, topic, b"in")
     await log.append(topic, 0, b"after")
 
     assert values(await read_to(reader, 1)) == [b"before"]
@@ -41,41 +41,41 @@ async def test_an_open_transaction_is_hidden_until_it_commits(log: Log) -> None:
     assert await log.high_watermark(topic, 0) == 3
     assert values(await read_uncommitted(log, topic)) == [b"before", b"in", b"after"]
 
-    await transactor.commit()
+    await producer.commit()
     end = await log.high_watermark(topic, 0)
     assert await log.last_stable_offset(topic, 0) == end
     assert values(await read_to(reader, end)) == [b"in", b"after"]
-    await transactor.close()
+    await producer.close()
     await reader.close()
 
 
 async def test_a_send_tells_the_offset(log: Log) -> None:
     topic = await new_topic(log)
     await log.append(topic, 0, b"before")
-    transactor = await fenced(log, topic)
-    await transactor.begin()
+    producer = await fenced(log, topic)
+    await producer.begin()
 
-    offset = await transactor.send(topic, 0, b"in", key=b"key")
-    await transactor.commit()
+    offset = await producer.send(topic, 0, b"in", key=b"key")
+    await producer.commit()
 
     reader = await log.reader(topic, 0, offset)
     assert [(each.offset, each.key, each.value) for each in await read_to(reader, offset + 1)] == [(1, b"key", b"in")]
     await reader.close()
-    await transactor.close()
+    await producer.close()
 
 
 async def test_a_record_of_a_transaction_has_the_timestamp_it_was_given_and_not_the_time(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await fenced(log, topic)
-    await transactor.begin()
-    await transactor.send(topic, 0, b"without")
-    await transactor.send(topic, 0, b"with", timestamp=1_767_229_200_123)
-    await transactor.commit()
+    producer = await fenced(log, topic)
+    await producer.begin()
+    await producer.send(topic, 0, b"without")
+    await producer.send(topic, 0, b"with", timestamp=1_767_229_200_123)
+    await producer.commit()
 
     reader = await log.reader(topic, 0, Offset(0))
     assert [each.timestamp for each in await read_to(reader, 2)] == [0, 1_767_229_200_123]
     await reader.close()
-    await transactor.close()
+    await producer.close()
 
 
 async def test_a_record_outside_of_transactions_has_about_the_time(log: Log) -> None:
@@ -90,28 +90,28 @@ async def test_a_record_outside_of_transactions_has_about_the_time(log: Log) -> 
 
 async def test_a_transaction_over_several_topics_is_atomic(log: Log) -> None:
     ledger, synthetic = await new_topic(log), await new_topic(log, partitions=2)
-    transactor = await fenced(log, ledger)
-    await transactor.begin()
+    producer = await fenced(log, ledger)
+    await producer.begin()
     for number in range(3):
-        await transactor.send(synthetic, number % 2, b"%d" % number)
-    await transactor.send(ledger, 0, b"record")
+        await producer.send(synthetic, number % 2, b"%d" % number)
+    await producer.send(ledger, 0, b"record")
     assert [await read_all(log, ledger), await read_all(log, synthetic, 0), await read_all(log, synthetic, 1)] == [
         [],
         [],
         [],
     ]
 
-    await transactor.commit()
+    await producer.commit()
 
     assert await read_all(log, ledger) == [b"record"]
     assert await read_all(log, synthetic, 0) == [b"0", b"2"]
     assert await read_all(log, synthetic, 1) == [b"1"]
-    await transactor.close()
+    await producer.close()
 
 
 async def test_an_aborted_transaction_is_passed_over(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await begun(log, topic, b"1", b"2")
+    producer = await begun(log, topic, b"1", b"2")
     successor = await fenced(log, topic)
     end = await log.high_watermark(topic, 0)
 
@@ -122,35 +122,35 @@ async def test_an_aborted_transaction_is_passed_over(log: Log) -> None:
     assert values(await read_uncommitted(log, topic)) == [b"1", b"2"]
     await reader.close()
     await successor.close()
-    await transactor.close()
+    await producer.close()
 
 
 async def test_committed_transactions_are_read_between_fenced_ones(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await fenced(log, topic)
+    producer = await fenced(log, topic)
     for number in range(6):
-        await transactor.begin()
-        await transactor.send(topic, 0, b"%d" % number)
+        await producer.begin()
+        await producer.send(topic, 0, b"%d" % number)
         if number % 3 == 1:
-            await transactor.close()
-            transactor = await fenced(log, topic)
+            await producer.close()
+            producer = await fenced(log, topic)
         else:
-            await transactor.commit()
+            await producer.commit()
 
     assert await read_all(log, topic) == [b"0", b"2", b"3", b"5"]
-    await transactor.close()
+    await producer.close()
 
 
 async def test_a_transaction_without_records_commits(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await begun(log, topic)
-    await transactor.commit()
-    await transactor.begin()
-    await transactor.send(topic, 0, b"next")
-    await transactor.commit()
+    producer = await begun(log, topic)
+    await producer.commit()
+    await producer.begin()
+    await producer.send(topic, 0, b"next")
+    await producer.commit()
 
     assert await read_all(log, topic) == [b"next"]
-    await transactor.close()
+    await producer.close()
 
 
 async def test_fencing_aborts_what_the_older_one_left_open(backend: LogBackend, log: Log) -> None:
@@ -203,16 +203,16 @@ async def test_transactors_of_other_ids_are_left_alone(backend: LogBackend, log:
 
 async def test_a_transaction_open_for_too_long_is_aborted(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await begun(log, topic, b"late", timeout=8.0)
+    producer = await begun(log, topic, b"late", timeout=8.0)
 
     async with asyncio.timeout(120):
         while await log.last_stable_offset(topic, 0) < await log.high_watermark(topic, 0):
             await asyncio.sleep(0.1)
 
     with pytest.raises(Fenced):
-        await transactor.commit()
+        await producer.commit()
     assert await read_all(log, topic) == []
-    await transactor.close()
+    await producer.close()
 
 
 async def test_a_crashed_owner_leaves_its_transaction_open_for_the_next(backend: LogBackend, log: Log) -> None:
@@ -230,32 +230,32 @@ async def test_a_crashed_owner_leaves_its_transaction_open_for_the_next(backend:
 
 async def test_a_transaction_that_lacks_a_record_cannot_be_committed(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await begun(log, topic, b"half")
+    producer = await begun(log, topic, b"half")
     with pytest.raises(NoSuchTopic):
-        await transactor.send(f"{topic}.absent", 0, b"other half")
+        await producer.send(f"{topic}.absent", 0, b"other half")
 
     with pytest.raises(OutcomeUnknown):
-        await transactor.commit()
-    await transactor.close()
+        await producer.commit()
+    await producer.close()
     assert await read_all(log, topic) == []
 
 
 async def test_calls_out_of_order_are_mistakes(log: Log) -> None:
     topic = await new_topic(log)
-    transactor = await log.transactional_producer(f"{topic}.synthesizer")
+    producer = await log.transactional_producer(f"{topic}.synthesizer")
     with pytest.raises(RuntimeError, match="begin: the transactional producer is new, expected fenced"):
-        await transactor.begin()
-    await transactor.fence()
+        await producer.begin()
+    await producer.fence()
     with pytest.raises(RuntimeError, match="send: the transactional producer is fenced, expected in a transaction"):
-        await transactor.send(topic, 0, b"value")
-    await transactor.close()
+        await producer.send(topic, 0, b"value")
+    await producer.close()
 
 
 async def test_a_large_transaction_is_read_whole(log: Log) -> None:
     topic = await new_topic(log)
     chunks = [bytes([number]) * 500_000 for number in range(20)]
-    transactor = await begun(log, topic, *chunks)
-    await transactor.commit()
+    producer = await begun(log, topic, *chunks)
+    await producer.commit()
 
     assert await read_all(log, topic) == chunks
-    await transactor.close()
+    await producer.close()

@@ -26,16 +26,16 @@ PEOPLE = sticky_panel(30, 4, seed=61)
 
 
 def test_every_period_is_passed_to_the_callback_in_turn() -> None:
-    told: list[tuple[Period, float, list[str]]] = []
+    progress: list[tuple[Period, float, list[str]]] = []
 
     def on_period(period: Period, synthesis: Synthesis, steps: Mapping[str, Step]) -> None:
-        told.append((period, synthesis.spent, list(steps)))
+        progress.append((period, synthesis.spent, list(steps)))
 
     made = stated_contracts(STUDY, 30, insecure=True)
     done = replay_study(STUDY, made, tallies_of(STUDY, PEOPLE), SeededEntropy(1), on_period)
-    assert [period for period, _, _ in told] == [1, 2, 3, 4]
-    assert all(names == ["w", "c"] for _, _, names in told)
-    spent = [spent for _, spent, _ in told]
+    assert [period for period, _, _ in progress] == [1, 2, 3, 4]
+    assert all(names == ["w", "c"] for _, _, names in progress)
+    spent = [spent for _, spent, _ in progress]
     assert spent == sorted(spent)
     assert done.synthesis.spent == spent[-1]
     assert done.study is STUDY

@@ -48,16 +48,16 @@ def test_the_variance_of_a_histogram_is_the_papers() -> None:
 
 
 def test_the_variance_of_a_contrast_is_0_47_of_that() -> None:
-    told = summarised(STUDY.replace("histogram", "contrast"))["releases"]["window"]["variance"]
-    assert told == pytest.approx(0.47 * 2000, rel=0.01)
+    variance = summarised(STUDY.replace("histogram", "contrast"))["releases"]["window"]["variance"]
+    assert variance == pytest.approx(0.47 * 2000, rel=0.01)
 
 
 def test_a_cumulative_release_states_the_largest_variance_of_each_weight() -> None:
     study = parse_study(STUDY)
     contract = stated_contracts(study, 500, insecure=True)["count"]
     assert isinstance(contract, CumulativeContract)
-    told = summarised(STUDY)["releases"]["count"]["variance"]
-    assert told == [
+    variance = summarised(STUDY)["releases"]["count"]["variance"]
+    assert variance == [
         max(contract.mechanism.variance(b, t) for t in range(b, 13))  # type: ignore[arg-type]
         for b in range(1, 13)
     ]

@@ -1,4 +1,4 @@
-"""Bytes from anybody: a decoder answers with a value or raises Malformed, in bounded memory, and repeats nothing of them."""
+"""Untrusted bytes: a decoder returns a value or raises Malformed, in bounded memory, and quotes nothing of them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def nested(depth: int, innermost: Any = None) -> Any:
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("depth", [MAX_DEPTH, 100, 300, 1000])
 def test_a_field_of_lists_in_lists_is_malformed_however_deep(name: str, depth: int) -> None:
-    """Deep enough, and whoever walks over them, if only for a message, runs out of stack."""
+    """Nested deeply enough that a recursive walk, such as that of a repr, exhausts the stack."""
     example = EXAMPLES[name]
     fields = msgpack.unpackb(example.encoded)
 

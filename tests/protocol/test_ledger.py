@@ -191,7 +191,7 @@ def test_a_role_with_another_fingerprint_is_refused_with_exit_3() -> None:
     assert (changed.value.study, changed.value.exit_code) == (STUDY.name, 3)
 
 
-def test_a_reader_with_other_public_values_is_told_which_with_exit_2() -> None:
+def test_a_reader_with_other_public_values_sees_which_with_exit_2() -> None:
     other = StudyRecord({**BEGUN.study, "horizon": 4}, BEGUN.fingerprint, insecure=True)
     with pytest.raises(InvalidInput, match="these differ: horizon$") as wrong:
         require_same_study(other, STUDY, None)

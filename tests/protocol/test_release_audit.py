@@ -68,7 +68,7 @@ def published(study: Study, *, redrawn: Sequence[int] = (), seed: int = 1, padde
 
 
 def audit(public: Published, name: str | None = None) -> VerifiedLedger:
-    """Check every release, or one, period by period; answers with the ledger."""
+    """Check every release, or one, period by period; returns the ledger."""
     ledger = verify_chain(public.ledger)
     assert ledger is not None
     check_due_columns(public.study.releases, ledger)

@@ -1,4 +1,4 @@
-"""State files: what is put in comes out, and what is damaged, foreign or unknown is told apart."""
+"""State files: a round trip keeps the content, and damaged, foreign and unknown files have different errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tallies cut into chunks and put together again, whoever sent them and however often."""
+"""Tallies are split into chunks and assembled again, also from several senders and with repetitions."""
 
 from __future__ import annotations
 

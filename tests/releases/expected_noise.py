@@ -1,4 +1,4 @@
-"""What DESIGN promises about the noise of a window release, computed from its formulas alone."""
+"""Expected noise of a window release, computed from the formulas of the design alone."""
 
 from __future__ import annotations
 

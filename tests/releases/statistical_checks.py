@@ -1,4 +1,4 @@
-"""Verdicts about random outcomes. Each is wrong about right code at most once in a million random seeds (`FALSE_ALARM`)."""
+"""Statistical tests. Each fails for correct code with probability at most `FALSE_ALARM` over the random seeds."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def assert_covariance(errors: FloatArray, expected: FloatArray) -> None:
 
 
 def assert_share_is(hits: int, runs: int, share: float, of: int = 1) -> None:
-    """`hits` of `runs` independent runs, each a hit with chance `share`; one of `of` such verdicts."""
+    """Check `hits` of `runs` independent runs, each a hit with probability `share`. `of` is the number of such tests."""
     assert stats.binomtest(hits, runs, share).pvalue > FALSE_ALARM / of
 
 
 def assert_share_at_least(hits: int, runs: int, share: float, of: int = 1) -> None:
-    """The same with chance `share` or more."""
+    """As `assert_share_is`, for a probability of `share` or more."""
     assert stats.binomtest(hits, runs, share, alternative="less").pvalue > FALSE_ALARM / of
 
 
 def assert_share_at_most(hits: int, runs: int, share: float, of: int = 1) -> None:
-    """The same with chance `share` or less."""
+    """As `assert_share_is`, for a probability of `share` or less."""
     assert stats.binomtest(hits, runs, share, alternative="greater").pvalue > FALSE_ALARM / of

@@ -125,7 +125,7 @@ def test_two_groups_are_drawn_independently() -> None:
 
 
 class AllZero:
-    """A first draw that gives every row symbol 0, so that whoever gets another symbol was chosen by the mending."""
+    """A first draw that gives every row symbol 0, so that each row with another symbol was chosen by the correction."""
 
     def __call__(self, groups: Codes, counts: IntArray, rng: np.random.Generator) -> tuple[Codes, IntArray]:
         drawn = np.zeros_like(counts)
@@ -134,7 +134,7 @@ class AllZero:
 
 
 @pytest.mark.parametrize(("chosen", "scans"), [(600, False), (9000, True)])
-def test_mending_picks_every_row_and_every_pair_equally_often(
+def test_correction_picks_every_row_and_every_pair_equally_often(
     monkeypatch: pytest.MonkeyPatch, chosen: int, scans: bool
 ) -> None:
     """Few rows are found by probing, many by looking at all. False alarm 1e-6 for each verdict; the seed is fixed.

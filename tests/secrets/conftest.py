@@ -1,4 +1,4 @@
-"""The story is told once for each broker."""
+"""The scenario runs once for each broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of one study with everything that goes wrong in it, and all that anybody gets to see on the way."""
+"""One study with many faults, and everything that any observer sees of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Seen:
 
 
 class Scenario:
-    """Told once; the tests look at what was seen."""
+    """Runs one study once; the tests inspect what was seen."""
 
     def __init__(self, deployed: DeployedStudy) -> None:
         self.deployed = deployed
@@ -56,7 +56,7 @@ class Scenario:
         self.seen = Seen(planted.exact_counts(symbols, deployed.parameters.partitions))
         self.panel = planted.write_panel(deployed.folder / "panel.csv", symbols)
         self._thorough = deployed.url.startswith("embedded:")
-        """Whether to tell also what is the same on every broker."""
+        """Whether to run also the parts that are the same on every broker."""
 
     def run(self) -> Seen:
         if self._thorough:
@@ -222,7 +222,7 @@ class Scenario:
         return ended
 
     def _listeners(self, when: str, *programs: Program) -> list[str]:
-        """What the listeners of each show; answers with what the public ones do."""
+        """Record what the listeners of each program show; returns what the public ones show."""
         public = []
         for number, program in enumerate(programs):
             addresses = self._addresses(program)

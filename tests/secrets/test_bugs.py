@@ -1,4 +1,4 @@
-"""A bug says where it is, to whoever asks in full; never what it stumbled over."""
+"""With debugging enabled an unexpected error shows its traceback, but never the data that caused it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_a_bug_that_quotes_a_report_is_shown_without_the_quote(deploy_study: Dep
     assert "ValueError" in ended.complaint
     assert marks_in(ended.complaint) == set()
     if debug:
-        for told in ("KeyError", "Traceback", "in ingest", 'raise ValueError(f"cannot use {quoted}")'):
-            assert told in ended.complaint
+        for expected in ("KeyError", "Traceback", "in ingest", 'raise ValueError(f"cannot use {quoted}")'):
+            assert expected in ended.complaint
     else:
         connected, *steps, line = ended.complaint.splitlines()
         assert "connected" in connected and "this is a bug" in line

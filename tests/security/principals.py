@@ -147,7 +147,7 @@ class Secured:
 
 
 class ByCertificate(Secured):
-    """The same, but everybody shows a certificate instead of a password; its place is at `url_of_mutual_tls`."""
+    """Principals that use certificates instead of passwords, with the broker at `url_of_mutual_tls`."""
 
     def environment(self, principal: str) -> dict[str, str]:
         return self.broker.mutual_environment(self.broker.certificates.client(principal))

@@ -54,7 +54,7 @@ def another_name(broker: SecureBroker) -> tuple[str, Environment]:
     return broker.url_of_scram.replace("localhost", "127.0.0.1"), broker.environment(ANALYST)
 
 
-def another_name_told(broker: SecureBroker) -> tuple[str, Environment]:
+def another_advertised_name(broker: SecureBroker) -> tuple[str, Environment]:
     return broker.url_of_another_name, broker.environment(ANALYST)
 
 
@@ -83,7 +83,7 @@ def no_tls(broker: SecureBroker) -> tuple[str, Environment]:
         (other_mechanism, f"the broker does not offer {K}MECHANISM SCRAM-SHA-256"),
         (untrusted_authority, "the broker's certificate cannot be trusted: unable to get local issuer certificate"),
         (another_name, "certificate is not valid for '127.0.0.1'"),
-        (another_name_told, "certificate is not valid for '127.0.0.1'"),
+        (another_advertised_name, "certificate is not valid for '127.0.0.1'"),
         (expired, f"the broker does not accept the certificate {K}CERT, which may be expired"),
         (foreign, f"the broker does not accept the certificate {K}CERT, which may be expired or untrusted"),
         (no_certificate, f"the broker requires a client certificate: set {K}CERT and {K}KEY"),

@@ -64,7 +64,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, guarded_broker: SecureBroker
 
 @pytest.fixture(scope="module")
 def filled(study: Secured) -> Secured:
-    """With a record in each topic: whoever reads nothing was denied, or was not there."""
+    """A record in each topic, so that an empty read means that access was denied."""
     run(append(study, *PUBLIC, *PRIVATE))
     return study
 
@@ -132,16 +132,16 @@ def test_nobody_else_can_fence_the_synthesizer(filled: Secured) -> None:
     async def attempts() -> None:
         async with AsyncExitStack() as stack:
             mine = await stack.enter_async_context(filled.connect(SYNTHESIZER))
-            transactor = await mine.transactional_producer(filled.topics.transactional_id)
-            await transactor.fence()
-            await transactor.begin()
-            await transactor.send(filled.topics.ledger, 0, b"under way")
+            producer = await mine.transactional_producer(filled.topics.transactional_id)
+            await producer.fence()
+            await producer.begin()
+            await producer.send(filled.topics.ledger, 0, b"under way")
             for principal in PRINCIPALS:
                 if principal != SYNTHESIZER:
                     theirs = await stack.enter_async_context(filled.connect(principal))
                     other = await theirs.transactional_producer(filled.topics.transactional_id)
                     assert not await allowed(other.fence())
-            await transactor.commit()
+            await producer.commit()
 
     run(attempts())
     assert filled.read(ANALYST, filled.topics.ledger)[-1] == b"under way"

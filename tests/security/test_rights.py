@@ -1,4 +1,4 @@
-"""Every right that `init --print` shows is needed: without it somebody cannot do their part, and is told so with exit 5."""
+"""Every right that `init --print` shows is needed: without it a principal's command fails with exit 5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole study, from `init` to `purge`, in which everybody does their own part and nothing else."""
+"""A whole study, from `init` to `purge`, in which each principal runs only its own commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEOPLE, HORIZON = 40, 2
 
 
 class PartFailed(Exception):
-    """Somebody could not do their part."""
+    """A command of a principal failed."""
 
     def __init__(self, principal: str, command: str, code: int, complaint: str) -> None:
         self.principal, self.command, self.code, self.complaint = principal, command, code, complaint
@@ -26,18 +26,18 @@ class PartFailed(Exception):
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What came out."""
+    """The results that the principals see."""
 
     rejects: int
-    """As the operator counts them."""
+    """Number of rejects that the operator reads."""
     seen: list[dict[str, object]]
-    """What the analyst watched."""
+    """Output of the analyst's `watch`."""
     status: dict[str, object]
-    """As the analyst is shown it."""
+    """Output of the analyst's `status`."""
 
 
 def run_study(study: Secured, allow_purge: Callable[[], None] | None = None) -> StudyResult:
-    """Raises Ended at the first part that fails. Nothing is purged if that is not allowed first."""
+    """Run the study. Raises PartFailed at the first command that fails. Without `allow_purge` nothing is purged."""
     panel = study.deployed.write_panel(random_symbols("01", PEOPLE, HORIZON, seed=5))
     for _ in ("to create the topics", "to check them"):
         run_command(study, STEWARD, "init")
@@ -93,7 +93,7 @@ def read_values(study: Secured, principal: str, topic: str) -> list[bytes | None
 
 
 def wait_for_roles(roles: dict[str, Program]) -> None:
-    """Until all have ended well, or one has not."""
+    """Wait until all roles have ended. Raises PartFailed if one failed."""
     deadline = time.monotonic() + PATIENCE
     while any(role.runs for role in roles.values()):
         for principal, role in roles.items():

@@ -155,10 +155,10 @@ def test_a_partition_that_pauses_until_the_next_cut_has_caught_up(tmp_path: Path
 def test_an_open_transaction_of_a_reporter_does_not_keep_a_gatherer_from_being_ready(tmp_path: Path) -> None:
     async def scenario() -> None:
         simulated, synthesizer = await reported()
-        transactor = await simulated.log.transactional_producer("a reporter", timeout=3600.0)
-        await transactor.fence()
-        await transactor.begin()
-        await transactor.send(simulated.topics.reports, 0, b"not committed")
+        producer = await simulated.log.transactional_producer("a reporter", timeout=3600.0)
+        await producer.fence()
+        await producer.begin()
+        await producer.send(simulated.topics.reports, 0, b"not committed")
         deployment = deployment_in(tmp_path, simulated.clock)
         health = ProcessMonitor(deployment)
         gathering = asyncio.create_task(gather(deployment, simulated.connection("gatherer"), health))

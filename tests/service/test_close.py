@@ -1,4 +1,4 @@
-"""A period is closed once, in its turn, by a steward's word; and whoever waits for it is told what it waits for."""
+"""A steward closes each period once and in order, and a waiting command shows what it waits for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_with
 
 @dataclass(frozen=True)
 class Steward(Deployment):
-    """The study as a steward has it, in a world."""
+    """The deployment of a steward, on a simulated study."""
 
     simulated: SimulatedStudy = field(kw_only=True)
 
@@ -42,11 +42,11 @@ def steward_of(simulated: SimulatedStudy) -> Steward:
 
 
 def in_a_study(scenario: Callable[[SimulatedStudy, Steward], Coroutine[Any, Any, None]]) -> None:
-    async def told() -> None:
+    async def run() -> None:
         simulated = await begin_study()
         await scenario(simulated, steward_of(simulated))
 
-    in_virtual_time(told())
+    in_virtual_time(run())
 
 
 async def report(simulated: SimulatedStudy, period: int = 1) -> None:

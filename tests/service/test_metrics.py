@@ -1,4 +1,4 @@
-"""Metrics of several studies can be told apart in one Prometheus."""
+"""Metrics of several studies can be distinguished in one Prometheus."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class SmallFetch(SimulatedReader):
 
 
 class SmallFetches(SimulatedLog):
-    """A log that answers with one record at a time, as one does with records that are too large for more."""
+    """A log that returns one record per read, as it does if records are large."""
 
     async def reader(self, topic: str, partition: int, offset: Offset, *, committed: bool = True) -> SimulatedReader:
         opened = self.broker.partition(topic, partition)
@@ -316,7 +316,7 @@ def test_a_synthesizer_that_cannot_close_a_period_in_time_is_not_ready(tmp_path:
 
 @dataclass
 class Unfenced(Faults):
-    """So many times nobody answers when a transactor takes over."""
+    """Lets the first `left` fencing calls fail without a reply."""
 
     left: int
 

@@ -84,14 +84,14 @@ class SlowLog:
         return record
 
 
-Story = Callable[[SlowLog, list[PageSnapshot]], Awaitable[None]]
+Scenario = Callable[[SlowLog, list[PageSnapshot]], Awaitable[None]]
 
 
-def shown_in(scenario: Story) -> list[PageSnapshot]:
-    """All that was shown, one after the other, of a study with two periods out while the story went on."""
+def shown_in(scenario: Scenario) -> list[PageSnapshot]:
+    """All that was shown, one after the other, during the scenario, of a study with two released periods."""
     seen: list[PageSnapshot] = []
 
-    async def told() -> None:
+    async def run() -> None:
         log = SlowLog((await run_two_periods()).simulated.log)
         follower = Follower(STUDY, ThreadPoolExecutor(1), seen.append)
         task = asyncio.create_task(follower.follow(cast(Log, log)))
@@ -99,7 +99,7 @@ def shown_in(scenario: Story) -> list[PageSnapshot]:
         task.cancel()
         await asyncio.wait([task])
 
-    in_virtual_time(told())
+    in_virtual_time(run())
     return seen
 
 
@@ -221,7 +221,7 @@ def test_damage_that_is_found_late_takes_nothing_from_what_was_shown() -> None:
 
 @pytest.mark.parametrize("cause", ["damaged", "away", "unexpected", "shorter"])
 def test_a_page_is_ready_only_while_what_it_reads_holds(tmp_path: Path, cause: str) -> None:
-    async def told() -> None:
+    async def run() -> None:
         run = await run_two_periods()
         log, health = SlowLog(run.simulated.log), ProcessMonitor(deployment_in(tmp_path, run.simulated.clock))
         follower = Follower(STUDY, ThreadPoolExecutor(1), lambda shown: update_monitor(health, shown))
@@ -240,7 +240,7 @@ def test_a_page_is_ready_only_while_what_it_reads_holds(tmp_path: Path, cause: s
         await asyncio.wait([task])
         assert ready == [True, False, True]
 
-    in_virtual_time(told())
+    in_virtual_time(run())
 
 
 def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
@@ -251,7 +251,7 @@ def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
         "streamproc.status_page.follower.event", lambda line, level=logging.INFO: lines.append((line, level))
     )
 
-    async def told() -> None:
+    async def run() -> None:
         run = await run_two_periods()
         health, other = (
             ProcessMonitor(deployment_in(tmp_path, run.simulated.clock)),
@@ -264,5 +264,5 @@ def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
         await asyncio.wait([task])
         assert not health.publicly_ready
 
-    in_virtual_time(told())
+    in_virtual_time(run())
     assert [(level, "its ledger was begun with other values" in line) for line, level in lines] == [(logging.WARNING, True)]

@@ -21,13 +21,13 @@ from streamproc.synthesizer.checkpoint import PUBLISHED_MARK_FILE, STATE_FILE
 from streamproc.testing import SilentEntropy
 
 CRASH_EXIT_CODE = 99
-"""The exit code of a process that died on purpose."""
+"""The exit code of a process that reached its crash point."""
 
 POINTS = ("before-persist", "after-persist", "after-announce", "inside-transaction", "after-commit", "before-settle")
 
 
 class CrashPoint:
-    """Where this process dies."""
+    """The point at which this process exits as in a power cut."""
 
     def __init__(self, point: str) -> None:
         self._point, _, number = point.removeprefix("!").partition("@")
@@ -35,11 +35,11 @@ class CrashPoint:
         self._to_draw = 0 if point.startswith("!") else int(number or 1)
 
     def drawn(self) -> None:
-        """From now on what is published was drawn by this process."""
+        """Count a draw of this process."""
         self._to_draw -= 1
 
     def reach(self, point: str) -> None:
-        """Die if it is here; nothing is flushed or closed."""
+        """Exit if this is the crash point; nothing is flushed or closed."""
         if self._to_draw <= 0 and point == self._point:
             os._exit(CRASH_EXIT_CODE)
 
@@ -59,7 +59,7 @@ class CrashingStateFolder(LocalStateFolder):
 
 
 class CrashingProducer:
-    """A transaction of one record announces; what publishes a period has several."""
+    """A transaction of one record is an announcement; one that publishes a period has several records."""
 
     def __init__(self, within: TransactionalProducer, crash_point: CrashPoint) -> None:
         self._within, self._crash_point = within, crash_point

@@ -1,4 +1,4 @@
-"""A study of one test: its file, its broker, its state folder, and ways to look into its topics."""
+"""A study of one test: its file, its broker, its state folder, its processes and the content of its topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Symbols = npt.NDArray[np.object_]
 
 @dataclass(frozen=True)
 class DeployedStudy:
-    """Where one study runs."""
+    """One study with its file, its folder and its log."""
 
     folder: Path
     url: str
@@ -70,16 +70,16 @@ class DeployedStudy:
         return self.programs.start(command, self.file, *arguments, environ=self.environ | (environ or {}))
 
     def start_altered(self, alteration: str, command: str, *arguments: object) -> Program:
-        """The same with one thing changed: see `tests.stream.altered`."""
+        """Start the command in a process with an alteration; see `tests.stream.altered`."""
         module = "tests.stream.altered"
         return self.programs.start(alteration, command, self.file, *arguments, module=module, environ=self.environ)
 
     def call(self, command: str, *arguments: object) -> Ended:
-        """The same in this process, to its end."""
+        """Run the command in this process until it ends."""
         return call(command, self.file, *arguments)
 
     def do(self, command: str, *arguments: object) -> Ended:
-        """The same, to its good end."""
+        """Run the command in this process, and check that it succeeds."""
         ended = self.call(command, *arguments)
         assert ended.code == 0, ended.complaint
         return ended
@@ -93,7 +93,7 @@ class DeployedStudy:
         return connect(self.url, folder=self.folder)
 
     def records(self, topic: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
-        """Everything a reader of this topic finds."""
+        """Every record that a reader of this partition finds."""
         return asyncio.run(self._records(topic, partition, committed))
 
     async def _records(self, topic: str, partition: int, committed: bool) -> list[Record]:
@@ -137,7 +137,7 @@ def individual(row: int) -> str:
 
 
 def random_symbols(alphabet: Sequence[str], people: int, horizon: int, *, seed: int, missing: float = 0.0) -> Symbols:
-    """Sticky histories; everybody reports in period 1."""
+    """Random histories in which a symbol often stays the same; everybody reports in period 1."""
     rng = np.random.default_rng(seed)
     symbols = rng.choice(np.array(list(alphabet), dtype=object), size=(people, horizon))
     for period in range(1, horizon):

@@ -1,6 +1,6 @@
 """The command line without noise, and with a gate: `python -m tests.stream.paused_publishing GATE COMMAND STUDY ...`.
 
-While the file GATE is there, a synthesizer stops within the transaction that publishes a period, says so, and waits.
+While the file GATE exists, a synthesizer pauses within the transaction that publishes a period, and prints that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.stream.altered import CrashingLog, CrashingProducer, CrashPoint
 PAUSED = "paused while publishing"
 
 UNREACHED_POINT = "before-settle"
-"""Of the points at which a process dies, one that a log never reaches."""
+"""A crash point that a log never reaches."""
 
 
 class PausingProducer(CrashingProducer):

@@ -1,4 +1,4 @@
-"""A door that is opened late: connections to a port of this machine, passed on to another one."""
+"""Forwards connections from one local port to another, from a chosen time on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class PortForwarder:
-    """Closed until `open`: whoever connects before is turned away."""
+    """Refuses connections until `open` is called."""
 
     def __init__(self, to: int) -> None:
         self._to = to

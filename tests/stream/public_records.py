@@ -1,4 +1,4 @@
-"""What readers see of the public topics, those too who see what was never committed."""
+"""What committed and uncommitted readers see in the public topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RELEASES = ("recent", "ever")
 
 
 def check_published_once(deployed: DeployedStudy) -> None:
-    """What anybody ever saw of a column is one draw, and readers of what is committed see it once, in order."""
+    """Check that uncommitted readers find one draw of each column, and committed readers find it once and in order."""
     for release in RELEASES:
         topic = deployed.topics.synthetic(release)
         committed = [msgpack.unpackb(value) for value in deployed.values(topic)]
@@ -25,7 +25,7 @@ def check_published_once(deployed: DeployedStudy) -> None:
 def count_draws(deployed: DeployedStudy, topic: str) -> Counter[tuple[str, int | None, str | None]]:
     """How many versions an uncommitted reader finds of each record: by type, period and release.
 
-    Not of intents: a digest that was announced and taken back tells nothing.
+    Intents are left out, because a digest that was announced and aborted reveals nothing.
     """
     different = {value: msgpack.unpackb(value) for value in deployed.values(topic, committed=False)}
     draws = [record for record in different.values() if record["type"] != "intent"]
@@ -33,6 +33,6 @@ def count_draws(deployed: DeployedStudy, topic: str) -> Counter[tuple[str, int |
 
 
 def read_public_records(deployed: DeployedStudy) -> dict[str, list[bytes]]:
-    """All that is in the ledger and the synthetic topics, committed or not."""
+    """Every record of the ledger and the synthetic topics, committed or not."""
     topics = [deployed.topics.ledger, *(deployed.topics.synthetic(release) for release in RELEASES)]
     return {topic: deployed.values(topic, committed=False) for topic in topics}

@@ -1,4 +1,4 @@
-"""What people, careless clients and strangers send, by a plain producer that knows the contract and nothing of our code."""
+"""Records of correct and incorrect clients, sent by a plain producer that uses the wire format but none of our code."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def report(individual: str, period: int, symbol: str, *, wrong_partition: int | 
 
 
 def home(individual: str, partitions: int) -> int:
-    """By aiokafka's own hash."""
+    """The home partition of an id, computed with aiokafka's hash."""
     return int((murmur2(individual.encode()) & 0x7FFFFFFF) % partitions)
 
 
 class ReportTraffic:
-    """The letters of a study, the same for a seed: some early, twice, late, missing, astray or broken."""
+    """The report records of a study, determined by a seed: some early, repeated, late, missing, misdirected or invalid."""
 
     def __init__(self, people: Sequence[str], alphabet: Sequence[str], horizon: int, partitions: int, seed: int) -> None:
         self._people, self._alphabet = people, alphabet
@@ -43,7 +43,7 @@ class ReportTraffic:
         self._rng = np.random.default_rng(seed)
 
     def of(self, period: int) -> list[RawRecord]:
-        """What is sent between the cuts of the period before and of this one, in no order."""
+        """The records sent between the cuts of the period before and of this one, in random order."""
         raw_records = self._reports(period, 0.9) + self._reports(period, 0.1)
         if period < self._horizon:
             raw_records += self._reports(period + 1, 0.1)
@@ -75,7 +75,7 @@ class ReportTraffic:
 
 
 def send_raw(deployed: DeployedStudy, raw_records: Sequence[RawRecord]) -> None:
-    """Send in this order; returns when all are acknowledged."""
+    """Send the records in this order; returns when all are acknowledged."""
     asyncio.run(
         _send_to_kafka(deployed, raw_records)
         if deployed.url.startswith("kafka:")

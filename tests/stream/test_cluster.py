@@ -112,7 +112,7 @@ def test_a_topic_that_was_created_is_there_whichever_broker_is_asked(cluster: Ka
 
 
 async def append_at_last(log: Log, topic: str, value: bytes) -> int:
-    """Where it stands; tried again, since whoever begins may ask the one who sleeps first, and once more."""
+    """The status. It is retried, because a new client may ask a stopped broker first, and again."""
     async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(LogUnavailable, OutcomeUnknown):
@@ -143,7 +143,7 @@ def test_a_leader_that_was_replaced_while_it_slept_is_not_believed(cluster: Kafk
 
 
 class Study:
-    """A study without noise whose synthesizer can be held in mid-publish."""
+    """A study without noise whose synthesizer can be paused while it publishes."""
 
     def __init__(self, deployed: DeployedStudy) -> None:
         self.deployed = deployed
@@ -237,7 +237,7 @@ def wait_for_readiness(address: str, answer: tuple[int, str]) -> None:
 
 
 async def report_in_vain(deployed: DeployedStudy, symbols: Symbols, away: list[Node]) -> None:
-    """A client that reports already, and goes on: everybody's report of period 2, each partition's to whoever led it."""
+    """A connected client that sends all reports of period 2, each to the former leader of its partition."""
     async with connect(deployed.url, timeout=4.0) as log:
         reporter = Reporter(log, deployed.study)
         reader = None
@@ -277,7 +277,7 @@ def test_while_two_of_three_are_away_nothing_is_acknowledged_and_then_the_study_
         assert refused.code == 5
         assert refused.out == ""
         assert len(refused.complaint.splitlines()) == 1, refused.complaint
-        assert not caplog.records  # of the loop, which would show them to whoever sends
+        assert not caplog.records  # of the event loop, which would show them to the user of the client
     roles.says("the broker is away")
     for address in (listeners.public, listeners.operator):
         wait_for_readiness(address, (503, "not ready\n"))

@@ -1,4 +1,4 @@
-"""How processes live: they wait for a broker that is away, end in order when told to, and keep their log lines clean."""
+"""Process lifecycle: processes wait for an unavailable broker, stop cleanly on signals, and write clean log lines."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def perform() -> Iterator[Perform]:
 
 
 def _run(deployed: DeployedStudy, drill: str, names: Mapping[str, Path]) -> int:
-    """To its good end; answers with its process group."""
+    """Run the block, check that it succeeds, and return its process group."""
     programs = Path(sys.executable).parent
     environ = os.environ | deployed.environ | {"STUDY": str(deployed.file), "PATH": f"{programs}:{os.environ['PATH']}"}
     script = DRILLS[drill]
@@ -68,7 +68,7 @@ def started(deployed: DeployedStudy) -> tuple[Path, Program, Program]:
 
 
 def finish(deployed: DeployedStudy, panel: Path) -> None:
-    """Send the rest; whoever the drill started releases it."""
+    """Send the remaining reports; the processes that the drill started release the periods."""
     for period in range(3, deployed.parameters.horizon + 1):
         deployed.do("send", panel, "--period", period)
         deployed.do("close", "--period", period, "--wait")

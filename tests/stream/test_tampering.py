@@ -1,4 +1,4 @@
-"""Whoever changes, adds or removes anything that was released is found out by `verify`."""
+"""`verify` detects every change, addition and removal of released records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short study for a synthesizer to run, with tallies to be had, and ways to run it."""
+"""A short study with prepared tallies, and functions that run a synthesizer on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def begin_study() -> SimulatedStudy:
 
 
 async def run_with_tallies(simulated: SimulatedStudy, work: Coroutine[Any, Any, None]) -> None:
-    """Do it, while tallies can be had as soon as the study has begun."""
+    """Await `work` while the tallies are sent as soon as the study has begun."""
     feeder = asyncio.create_task(simulated.feed(HISTORIES))
     try:
         await work
@@ -35,7 +35,10 @@ async def run_with_tallies(simulated: SimulatedStudy, work: Coroutine[Any, Any, 
 async def run_until_crash(
     simulated: SimulatedStudy, fatal: Callable[[int, FaultPoint], bool], *, run_number: int = 0
 ) -> list[FaultPoint]:
-    """Synthesize until a fatal moment, or to the end; no two lives draw alike. Answers with the moments passed."""
+    """Run a synthesizer until a fatal point, or to the end. Returns the fault points that it passed.
+
+    Runs with different numbers draw different noise.
+    """
     log = CrashingConnection(simulated.broker, fatal)
     state_folder = FaultPointStateFolder(simulated.state_folder, log.fault_points)
     with suppress(Crash):
@@ -45,7 +48,7 @@ async def run_until_crash(
 
 @dataclass
 class PartialRun:
-    """A study after two of three periods, and its disk as it was after each I/O of the way there."""
+    """A study after two of three periods, with copies of its state folder after each write."""
 
     simulated: SimulatedStudy
     state_folders: dict[str, MemoryStateFolder]

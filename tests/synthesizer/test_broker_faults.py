@@ -161,17 +161,17 @@ def test_the_watermark_never_goes_back_though_the_topic_is_read_again(monkeypatc
 def test_nothing_is_shown_of_a_period_before_it_is_published() -> None:
     async def run() -> None:
         simulated = await begin_study()
-        told: list[tuple[str, int, int]] = []
+        calls: list[tuple[str, int, int]] = []
 
         class Witness(RecordingObserver):
             def persisted(self, period: Period, size: int) -> None:
-                told.append(("persisted", period, simulated.ledger().period))
+                calls.append(("persisted", period, simulated.ledger().period))
 
             def released(self, period: Period, synthesis: Synthesis, steps: Mapping[str, Step] | None) -> None:
-                told.append(("released", period, simulated.ledger().period))
+                calls.append(("released", period, simulated.ledger().period))
 
         simulated.observer = Witness()
         await run_with_tallies(simulated, simulated.synthesizer().run())
-        assert told == [(what, period, period) for period in (1, 2, 3) for what in ("persisted", "released")]
+        assert calls == [(what, period, period) for period in (1, 2, 3) for what in ("persisted", "released")]
 
     in_virtual_time(run())

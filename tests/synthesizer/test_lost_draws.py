@@ -1,4 +1,4 @@
-"""A draw that was announced and lost with its disk, whose cost the steward accepted: the ledger says so for ever."""
+"""A draw that was announced and lost with its disk, whose cost the steward accepted: the ledger records this forever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTRACTS = stated_contracts(STUDY, len(HISTORIES), insecure=True)
 
 
 async def lost(simulated: SimulatedStudy, period: int) -> bytes:
-    """The draw of this period is announced, then its disk is lost; answers with what was announced."""
+    """The draw of this period is announced, then its disk is lost; returns what was announced."""
 
     def announced(number: int, point: FaultPoint) -> bool:
         begun_already = bool(simulated.committed(simulated.topics.ledger))

@@ -77,7 +77,7 @@ def test_nothing_of_a_period_leaves_before_its_release_time_though_all_is_there_
     simulated = in_virtual_time(run())
     check_in_time(simulated)
     simulated.check_released()
-    assert [told for told in simulated.observer.events if "due" in told or "waiting" in told] == [
+    assert [event for event in simulated.observer.events if "due" in event or "waiting" in event] == [
         "waiting 1 until 01:35:00", "due 1",
         "waiting 2 until 02:35:00", "due 2",
         "waiting 3 until 03:35:00", "due 3",
@@ -101,8 +101,8 @@ def test_a_period_that_is_late_is_published_at_once_and_stamped_as_if_it_were_no
 
     simulated = in_virtual_time(run())
     check_in_time(simulated, within=timedelta(hours=10))
-    assert [told for told in simulated.observer.events if "due" in told] == ["due 1, late", "due 2, late", "due 3, late"]
-    assert not any("waiting" in told for told in simulated.observer.events)
+    assert [event for event in simulated.observer.events if "due" in event] == ["due 1, late", "due 2, late", "due 3, late"]
+    assert not any("waiting" in event for event in simulated.observer.events)
 
 
 @pytest.mark.parametrize("schedule", [None, replace(HOURLY, release_after=None)])

@@ -1,4 +1,4 @@
-"""Room for whatever is drawn is made before it is drawn, so that a full disk or too little memory tells nothing about it."""
+"""Disk space and memory are reserved before a draw, so that running out of them reveals nothing about the draw."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_only_one_draw_of_a_period_ever_leaves(seed: int, shared_past: bool) -> 
                 ends_well(simulated, other, 2000, SlowNetwork(seed + 100)),
             )
             assert [place for place, versions in simulated.visible_draws().items() if len(versions) > 1] == []
-            # Whoever is left alone with the disk whose draws were announced finishes the study.
+            # The synthesizer that remains, with the state folder whose draws were announced, finishes the study.
             assert await ends_well(simulated, one, 3000) or await ends_well(simulated, other, 4000)
 
         await run_with_tallies(simulated, compete())

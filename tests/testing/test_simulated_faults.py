@@ -48,7 +48,7 @@ def test_an_append_may_end_between_two_of_its_records() -> None:
     in_virtual_time(run())
 
 
-def test_what_is_under_way_arrives_though_its_sender_was_told_nothing() -> None:
+def test_what_is_under_way_arrives_though_its_sender_got_no_reply() -> None:
     async def run() -> None:
         log = await opened(SimulatedBroker(ManualClock()), Late())
         with pytest.raises(OutcomeUnknown):
@@ -64,15 +64,15 @@ def test_a_transaction_ends_in_one_topic_after_the_other_but_before_its_owner_go
     async def run() -> None:
         lags = iter((0.0, 5.0))
         log = await opened(SimulatedBroker(ManualClock(), marker_lag=lambda: next(lags, 0.0)))
-        transactor = await log.transactional_producer("owner")
-        await transactor.fence()
-        await transactor.begin()
-        await transactor.send("one", 0, b"a")
-        await transactor.send("two", 0, b"a")
-        await transactor.commit()
+        producer = await log.transactional_producer("owner")
+        await producer.fence()
+        await producer.begin()
+        await producer.send("one", 0, b"a")
+        await producer.send("two", 0, b"a")
+        await producer.commit()
         assert (await values(log, "one"), await values(log, "two")) == ([b"a"], [])
-        await transactor.begin()
-        await transactor.send("one", 0, b"b")
+        await producer.begin()
+        await producer.send("one", 0, b"b")
         assert (await values(log, "one"), await values(log, "two")) == ([b"a"], [b"a"])
 
     in_virtual_time(run())

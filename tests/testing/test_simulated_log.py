@@ -1,4 +1,4 @@
-"""The simulated log: faults where they are asked for, crashes, and time that only passes when told."""
+"""The simulated log: faults where they are asked for, crashes, and time that passes only when it is advanced."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ async def test_a_fault_is_raised_around_the_effect(
 
 async def test_a_lost_answer_to_a_commit_is_unknown_to_its_transactor_only(broker: SimulatedBroker) -> None:
     log = SimulatedLog(broker, Once("commit", "after", OutcomeUnknown("lost answer")))
-    transactor = await log.transactional_producer("id")
-    await transactor.fence()
-    await transactor.begin()
-    await transactor.send("topic", 0, b"value")
+    producer = await log.transactional_producer("id")
+    await producer.fence()
+    await producer.begin()
+    await producer.send("topic", 0, b"value")
 
     with pytest.raises(OutcomeUnknown):
-        await transactor.commit()
+        await producer.commit()
     with pytest.raises(OutcomeUnknown):
-        await transactor.begin()
+        await producer.begin()
     reader = await log.reader("topic", 0, Offset(0))
     assert values(await reader.read(timeout=0)) == [b"value"]
     assert reader.position == 2
@@ -110,14 +110,14 @@ async def test_a_crashed_connection_does_nothing_more_and_its_transaction_stays_
     broker: SimulatedBroker, clock: ManualClock
 ) -> None:
     log, other = SimulatedLog(broker), SimulatedLog(broker)
-    transactor = await log.transactional_producer("id", timeout=60)
-    await transactor.fence()
-    await transactor.begin()
-    await transactor.send("topic", 0, b"torn")
+    producer = await log.transactional_producer("id", timeout=60)
+    await producer.fence()
+    await producer.begin()
+    await producer.send("topic", 0, b"torn")
     log.crash()
 
     with pytest.raises(LogUnavailable):
-        await transactor.commit()
+        await producer.commit()
     with pytest.raises(LogUnavailable):
         await log.append("topic", 0, b"value")
     clock.pass_by(59)
@@ -128,14 +128,14 @@ async def test_a_crashed_connection_does_nothing_more_and_its_transaction_stays_
 
 async def test_a_transaction_times_out_by_the_clock(broker: SimulatedBroker, clock: ManualClock) -> None:
     log = SimulatedLog(broker)
-    transactor = await log.transactional_producer("id", timeout=5)
-    await transactor.fence()
-    await transactor.begin()
-    await transactor.send("topic", 0, b"late")
+    producer = await log.transactional_producer("id", timeout=5)
+    await producer.fence()
+    await producer.begin()
+    await producer.send("topic", 0, b"late")
     clock.pass_by(5)
 
     with pytest.raises(Fenced):
-        await transactor.commit()
+        await producer.commit()
 
 
 def test_a_reader_waits_in_the_loops_time_which_a_simulation_lets_pass_at_once() -> None:

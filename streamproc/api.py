@@ -25,7 +25,7 @@ import numpy as np
 
 from streamproc.client.reporter import Reporter
 from streamproc.client.subscribe import subscribe
-from streamproc.errors import InvalidInput
+from streamproc.errors import InvalidInput, PanelFileError
 from streamproc.files.release_files import load_panel, results_folder, save_panel, write_results
 from streamproc.files.study_files import check_enrolled, read_roster, read_study
 from streamproc.files.study_files import read_people as read_people_file
@@ -291,12 +291,15 @@ def load(folder: str | Path, study: BaseStudy | None = None) -> dict[str, Panel]
             f"{source}: holds no Parquet file of a release; write them with `pull --parquet` or Result.save, or give the "
             "study of a folder that `pull` wrote"
         )
-    return _load_pulled(source, json.loads(ledger.read_bytes()), study)
+    try:
+        return _load_pulled(source, json.loads(ledger.read_bytes()), study)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        raise PanelFileError(f"{ledger}: is not a ledger of this study that `pull` wrote") from None
 
 
 def _load_pulled(source: Path, ledger: dict[str, Any], study: BaseStudy) -> dict[str, Panel]:
     """The panels of a pull as CSV files; `ledger.json` holds their measurements."""
-    if ledger.get("n") is None:
+    if ledger["n"] is None:
         return {}
     contracts = stated_contracts(study, ledger["n"], insecure=ledger["insecure"])
     there = {name: source / f"{name}.csv" for name in contracts if (source / f"{name}.csv").exists()}

@@ -6,11 +6,13 @@ import ast
 import asyncio
 import doctest
 import inspect
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +207,59 @@ def test_a_replay_is_registered_once_for_the_same_people(
 def test_a_folder_without_panels_is_refused_with_what_to_do(folder: Path) -> None:
     with pytest.raises(sp.InvalidInput, match="pull --parquet"):
         sp.load(folder)
+
+
+@pytest.fixture
+def pulled(folder: Path, study: sp.Study, result: sp.Result) -> Path:
+    """What `pull` writes: CSV files, and measurements in `ledger.json`."""
+    result.save("public")
+    for path in (folder / "public").glob("*.parquet"):
+        path.unlink()
+    periods = [
+        {"releases": {name: {"measurements": _flat(panel, period)} for name, panel in result.items()}}
+        for period in range(12)
+    ]
+    ledger = {"n": PEOPLE, "insecure": True, "periods": periods}
+    (folder / "public" / "ledger.json").write_text(json.dumps(ledger))
+    return folder / "public"
+
+
+def _flat(panel: sp.Panel, period: int) -> list[int]:
+    assert panel.measurements is not None
+    return [int(number) for rows in panel.measurements[period] for number in rows.ravel()]
+
+
+def test_a_pull_without_parquet_files_answers_with_the_study(pulled: Path, study: sp.Study, result: sp.Result) -> None:
+    loaded = sp.load(pulled, study)
+
+    query = sp.count_of("1", at_least=2, of=3)
+    assert loaded["quarterly"].fraction(query) == result["quarterly"].fraction(query)
+    assert loaded["months-poor"].fraction(sp.at_least(2)) == result["months-poor"].fraction(sp.at_least(2))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "[]",
+        lambda text: "[" * 100_000,
+        lambda text: text.replace("measurements", "measured"),
+        lambda text: text.replace('"n": 200', '"n": "many"'),
+        lambda text: text.replace('"n": 200, ', ""),
+        lambda text: re.sub(r'"measurements": \[', '"measurements": [1' + "0" * 30 + ", ", text),
+        lambda text: re.sub(r'"measurements": \[', '"measurements": [1, ', text),
+        lambda text: "\udcff",
+    ],
+)
+def test_a_damaged_ledger_of_a_pull_is_refused_in_one_line(
+    pulled: Path, study: sp.Study, damage: Callable[[str], str]
+) -> None:
+    ledger = pulled / "ledger.json"
+    ledger.write_text(damage(ledger.read_text()), errors="surrogateescape")
+
+    with pytest.raises(sp.InvalidInput) as refused:
+        sp.load(pulled, study)
+    assert "\n" not in str(refused.value)
 
 
 async def test_a_stream_takes_reports_and_shows_each_column(folder: Path, study: sp.Study) -> None:

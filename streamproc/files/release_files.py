@@ -90,7 +90,7 @@ def load_panel(path: str | Path, contract: Contract | None = None) -> Panel:
             with open_for_reading(path) as file:
                 return panel_from_arrow(read_table(path, file), contract)
         if contract is None:
-            refuse_file(path, "CSV does not carry the release's contract, so it must be given: load_panel(path, contract)")
+            refuse_file(path, "CSV does not carry the release's contract, so it must be given: Panel.load(path, contract)")
         columns = read_release(path, contract.alphabet)
         return Metadata(contract).panel_of([np.ascontiguousarray(column) for column in columns.T])
     except PanelFileError:

@@ -22,6 +22,10 @@ from tests.fuzz.trial import Bound, ChainedError, Target, TooMuchMemory, run_tri
 TAKES_BYTES = re.compile(r"(decode|parse|read|load|unpack|unseal|split_reports|verify_chain|home_partition|murmur2)|.*from_(text|dict|arrow|pandas)")  # fmt: skip  # noqa: E501
 
 ELSEWHERE = {
+    "streamproc.api.Panel.load": "is load_panel",
+    "streamproc.api.Study.load": "is read_study",
+    "streamproc.api.load": "is load_panel; the rest of a damaged ledger.json is in tests/test_api.py",
+    "streamproc.api.read_people": "is files.study_files.read_people",
     "streamproc.cli.public_reading.read_public": "follows topics, whose records go to the decoders",
     "streamproc.panel.frames.panel_from_pandas": "a frame that the caller made, not bytes",
     "streamproc.panel.panel.Panel.from_arrow": "is panel_from_arrow",

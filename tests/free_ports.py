@@ -11,9 +11,9 @@ from random import SystemRandom
 
 LEAST, MOST = 10_000, 65_535
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""From which the system takes a port for whoever connects, and for whoever listens without naming one."""
+"""The range from which the system takes a port for a connection, and for a listener that names none."""
 USUAL = "32768 65535"
-"""Where it does not say so, it takes none below these."""
+"""The range to assume if the system does not state it."""
 
 CLAIMS = Path(tempfile.gettempdir()) / f"streamproc-test-ports-{os.getuid()}"
 """A file per port, locked by the process that was given it."""

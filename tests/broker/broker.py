@@ -19,7 +19,7 @@ from tests.free_ports import free_ports
 
 GUEST = "guest"
 PASSWORD = "guest-secret"
-"""Of the listener for guests: whoever comes there may do only what an ACL says. On the other listener all is allowed."""
+"""Credentials for the listener on which only what an ACL allows is permitted. The other listener permits everything."""
 
 
 PROPERTIES = "server.properties"

@@ -28,7 +28,7 @@ def checks(history: History) -> dict[str, Check]:
 
     return {
         "the ledger begins with the study that was asked for": without(public_checks.study_is_the_one_asked_for),
-        "1: whoever reads a column, whenever, reads the same bytes": without(public_checks.readers_saw_the_same),
+        "1: every reader of a column always reads the same bytes": without(public_checks.readers_saw_the_same),
         "1: every column is the one in the ledger": without(public_checks.columns_match_the_ledger),
         "2: every column comes once, in order, without a gap": without(public_checks.columns_come_once),
         "2: the ledger has every period, announced and chained": without(public_checks.ledger_is_chained),

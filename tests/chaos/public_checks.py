@@ -1,4 +1,4 @@
-"""What must hold of the ledger and the columns, whoever reads them and whenever."""
+"""Checks of the ledger and the columns, which must hold for every reader at any time."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ async def chaos(study: ChaosStudy, amount: Amount, folder: Path, *, cluster: boo
     finally:
         await starter.end_all()
         broker.kill()
-    found["1: whoever reads a column, whenever, reads the same bytes"] += subscriber.changed
+    found["1: every reader of a column always reads the same bytes"] += subscriber.changed
     plan = draw_fault_plan(study.seed, study.horizon, amount)
     releases, aborted = release_times(history, subscriber.arrivals), cut_off(history)
     timing = fault_scores(plan, run_log.injected, releases)

@@ -142,7 +142,7 @@ class Synthesizers:
         return True
 
     async def _start_again(self, loser: RestartedSynthesizer) -> None:
-        """A folder that was left behind is refused for ever; one whose owner only gave up the fight is not."""
+        """A folder that lags behind the ledger is always refused; one whose owner was only fenced is not."""
         if "fenced" in loser.last_error_line():
             self._context.run_log.note(f"{loser.running.name} gave up the fight")
             self._beaten = loser.folder

@@ -209,7 +209,7 @@ COLUMNS, LEDGER = (
     "2: the ledger has every period, announced and chained",
 )
 REJECTS, NAMED = "7: what does not count is rejected, and only that", "11: nobody is named"
-SAME, DRAW = "1: whoever reads a column, whenever, reads the same bytes", "3: one draw leaves, for uncommitted readers too"
+SAME, DRAW = "1: every reader of a column always reads the same bytes", "3: one draw leaves, for uncommitted readers too"
 SPENT, EXACT = "4: the spending is the exact cost, within the budget", "6: without noise the columns are the exact data"
 TALLIES, KEPT = "5: tallies are a function of the log and the cuts", "6: acknowledged reports count"
 

@@ -95,7 +95,7 @@ def test_a_whole_file_is_sent_and_closed_though_nobody_reported_to_a_period_in_i
 
 
 def test_topics_that_send_or_close_creates_are_named_once(tmp_path: Path, streamproc: Command) -> None:
-    """A study of another name is a new study: whoever mistyped it must see that."""
+    """A study of another name is a new study; the message shows a mistyped name."""
     study, panel = written(tmp_path, "ann,0,1,0,1", "bob,1,1,0,1")
     kinds = ("reports", "control", "tallies", "rejects", "ledger", "synthetic.pairs")
     created = "created topics " + ", ".join(f"{{0}}.{kind}" for kind in kinds) + "\n"
@@ -192,7 +192,7 @@ def test_who_has_no_roster_can_report_to_a_study_that_has_begun_though_not_close
 
 
 def keep_out(monkeypatch: pytest.MonkeyPatch, forbidden: Path) -> None:
-    """Nobody may look at it, whoever runs this; not even whether it is there."""
+    """Deny access to a path, also to root. Not even its existence can be checked."""
 
     def guarded(look: Callable[[Path], Any]) -> Callable[[Path], Any]:
         def asked(path: Path) -> Any:

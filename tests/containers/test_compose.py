@@ -118,7 +118,7 @@ def test_a_study_comes_up_is_taken_down_comes_up_again_and_ends_verified(project
     project.do("up", "--detach")
     project.wait(lambda: project.released() == HORIZON)
 
-    # The second population had something left to do, and did not begin anew.
+    # The second population had periods left to send, and did not start from period 1.
     sent = re.findall(r"reports of period (\d+)", project.do("logs", "population"))
     assert sent and int(sent[0]) >= 3
     assert f"{HORIZON} periods, {2 * HORIZON} columns verified" in project.do("run", "--rm", "streamproc", "verify", STUDY)

@@ -1,4 +1,4 @@
-"""What the image promises whoever runs it, whatever the command is."""
+"""What the image guarantees for every user and every command."""
 
 from __future__ import annotations
 

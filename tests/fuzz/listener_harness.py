@@ -1,6 +1,6 @@
 """The listeners as a stranger meets them: bytes of a connection go in, bytes of an answer come out, and no socket is opened.
 
-They live on a virtual loop: whoever waits takes no time, and what is left to threads is done at once.
+They run on a virtual event loop: waiting takes no time, and work for threads is done at once.
 """
 
 from __future__ import annotations

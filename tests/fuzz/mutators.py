@@ -77,7 +77,7 @@ def of_records(value: bytes, rng: Random) -> bytes:
 
 
 def of_ledger(value: bytes, rng: Random) -> bytes:
-    """Records changed as in `of_records`; then, mostly, chained and announced anew, as a forger would."""
+    """Records changed as in `of_records`; then, in most cases, chained and announced again, as a forger would."""
     changed_value = of_records(value, rng)
     try:
         return framed(_chained(frames(changed_value))) if rng.random() < 0.8 else changed_value

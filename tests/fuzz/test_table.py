@@ -39,7 +39,7 @@ ELSEWHERE = {
 """What is found that needs no target of its own, and why."""
 
 STRANGERS = "streamproc.status_page"
-"""Where texts come from whoever asks, and from nobody else."""
+"""The package whose texts come from the clients of the page only."""
 
 
 def public(module_name: str) -> Iterator[tuple[str, object]]:

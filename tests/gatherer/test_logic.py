@@ -33,7 +33,7 @@ KEY = bytes(range(32))
 
 
 class SequenceRunner:
-    """Drives a gathering through a story, as a gatherer would that is stopped, resumed and kept in the dark."""
+    """Runs GathererLogic over a sequence of reports, as a worker would that is stopped, resumed and told of cuts late."""
 
     def __init__(self, sequence: ReportSequence) -> None:
         self.sequence = sequence

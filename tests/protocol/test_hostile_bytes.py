@@ -131,7 +131,7 @@ def nested(depth: int, innermost: Any = None) -> Any:
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("depth", [MAX_DEPTH, 100, 300, 1000])
 def test_a_field_of_lists_in_lists_is_malformed_however_deep(name: str, depth: int) -> None:
-    """Deep enough, and whoever walks over them, if only for a message, runs out of stack."""
+    """Code that recurses into lists nested deeply enough, if only for a message, overflows the stack."""
     example = EXAMPLES[name]
     fields = msgpack.unpackb(example.encoded)
 

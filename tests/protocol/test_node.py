@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).parent / "node"
 
 @pytest.fixture(scope="session")
 def node() -> Path:
-    """The program with its packages, installed once, whoever asks first."""
+    """The program with its packages, installed once for all test processes."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("reading columns in another language needs Node 18 or newer: apt-get install nodejs npm")
     with (PROGRAM / "package-lock.json").open() as lock:

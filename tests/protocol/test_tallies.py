@@ -1,4 +1,4 @@
-"""Tallies cut into chunks and put together again, whoever sent them and however often."""
+"""Tallies are split into chunks and reassembled, from any number of senders and with repeats."""
 
 from __future__ import annotations
 

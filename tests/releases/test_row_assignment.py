@@ -125,7 +125,7 @@ def test_two_groups_are_drawn_independently() -> None:
 
 
 class AllZero:
-    """A first draw that gives every row symbol 0, so that whoever gets another symbol was chosen by the mending."""
+    """A first draw that gives every row symbol 0, so that every row with another symbol was chosen by the correction."""
 
     def __call__(self, groups: Codes, counts: IntArray, rng: np.random.Generator) -> tuple[Codes, IntArray]:
         drawn = np.zeros_like(counts)

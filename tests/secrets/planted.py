@@ -117,7 +117,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def plain_hashes(row: int) -> dict[str, bytes]:
-    """Of an id, by everybody's hash functions: whoever has a list of names could look them up."""
+    """Hashes of an id by common functions without a key, which a person with a list of names could look up."""
     name = individual(row).encode()
     digests = {
         kind: hashlib.new(kind, name, usedforsecurity=False).digest()[:8]

@@ -1,4 +1,4 @@
-"""A bug says where it is, to whoever asks in full; never what it stumbled over."""
+"""An unexpected error shows its traceback if asked to, and never the data that caused it."""
 
 from __future__ import annotations
 

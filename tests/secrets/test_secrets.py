@@ -33,7 +33,7 @@ def test_no_process_says_how_many(seen: Seen) -> None:
     assert counts_in({3_919.0, 3_919 / PEOPLE}, seen.counts) == {3_919.0, 3_919 / PEOPLE}, "the search itself works"
 
     for name, program in seen.processes.items():
-        if name != "send":  # it says how many reports it sent to whoever had the file
+        if name != "send":  # its user, who has the file, may know how many reports it sent
             assert counts_in(numbers_in(program.out + program.log), seen.counts) == set(), name
 
 

@@ -64,7 +64,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, guarded_broker: SecureBroker
 
 @pytest.fixture(scope="module")
 def filled(study: Secured) -> Secured:
-    """With a record in each topic: whoever reads nothing was denied, or was not there."""
+    """A study with a record in each topic, so that a reader who reads nothing was denied."""
     run(append(study, *PUBLIC, *PRIVATE))
     return study
 

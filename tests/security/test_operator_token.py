@@ -52,7 +52,7 @@ def test_beyond_this_machine_what_is_private_needs_the_token(deploy_study: Deplo
         assert status == 401
         assert "streamproc_" not in said
     assert ask(operator, "/nowhere")[0] == 401
-    # Probes have no token, and whoever asks them learns nothing about people.
+    # Probes need no token, and their answers say nothing about people.
     assert ask(operator, "/livez") == (200, "ok\n")
     assert ask(operator, "/readyz")[1] in ("ready\n", "not ready\n")
 

@@ -1,4 +1,4 @@
-"""A period is closed once, in its turn, by a steward's word; and whoever waits for it is told what it waits for."""
+"""A steward closes each period once, in order; `--wait` says what it waits for."""
 
 from __future__ import annotations
 

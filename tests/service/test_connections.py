@@ -18,7 +18,7 @@ from tests.fuzz.listener_harness import RecordingTransport
 LIMITS = Limits(connections=4, reserved=2)
 
 under_way: list[web.Request] = []
-"""Requests that wait for ever."""
+"""Requests that wait forever."""
 
 
 class ClientTransport(RecordingTransport):

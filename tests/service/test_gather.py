@@ -175,7 +175,7 @@ def test_a_gatherer_that_resumes_shows_its_lag_and_its_checkpoint_before_it_read
 
 @pytest.mark.parametrize("pinned", [(), range(STUDY.broker.partitions)], ids=["in a group", "pinned"])
 def test_once_the_study_is_over_nothing_is_shown_of_partitions(tmp_path: Path, pinned: Sequence[int]) -> None:
-    """Nobody reads what comes after the last cut: what is shown of it would alert somebody for ever."""
+    """Nothing reads the reports after the last cut, so their lag would raise an alert forever."""
 
     async def scenario() -> None:
         simulated = await begin_study()

@@ -52,7 +52,7 @@ class Meanwhile(Faults):
 
 @dataclass(frozen=True)
 class Restoring(Deployment):
-    """The study as whoever restores it has it, in a world."""
+    """A deployment of a simulated study, as `restore` uses it."""
 
     simulated: SimulatedStudy = field(kw_only=True)
     full_for: str | None = None

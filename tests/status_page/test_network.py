@@ -91,7 +91,7 @@ def test_a_page_that_lacks_a_part_for_good_is_not_loaded_forever(half_way: Shown
     visit.ask("history.replaceState({ tries: 5 }, '')")
     visit.see(lambda page: page.reload())
     visit.wait_text("#lede", "A part of this page cannot be loaded.")
-    assert visit.ask("history.state") is None  # whoever loads it by hand begins anew
+    assert visit.ask("history.state") is None  # a manual reload resets the count of tries
 
 
 @pytest.mark.parametrize("question", [*ANSWERED, "events"])

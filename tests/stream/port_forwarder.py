@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class PortForwarder:
-    """Closed until `open`: whoever connects before is turned away."""
+    """Forwards a port. Until `open` it refuses connections."""
 
     def __init__(self, to: int) -> None:
         self._to = to

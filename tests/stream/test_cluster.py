@@ -112,7 +112,7 @@ def test_a_topic_that_was_created_is_there_whichever_broker_is_asked(cluster: Ka
 
 
 async def append_at_last(log: Log, topic: str, value: bytes) -> int:
-    """Where it stands; tried again, since whoever begins may ask the one who sleeps first, and once more."""
+    """Append a record and return its offset. Retries, because a new client may ask the stopped broker first, repeatedly."""
     async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(LogUnavailable, OutcomeUnknown):
@@ -237,11 +237,11 @@ def wait_for_readiness(address: str, answer: tuple[int, str]) -> None:
 
 
 async def report_in_vain(deployed: DeployedStudy, symbols: Symbols, away: list[Node]) -> None:
-    """A client that reports already, and goes on: everybody's report of period 2, each partition's to whoever led it."""
+    """A connected client sends everybody's report of period 2, each to the broker that led its partition before."""
     async with connect(deployed.url, timeout=4.0) as log:
         reporter = Reporter(log, deployed.study)
         reader = None
-        while reader is None:  # until a busy cluster keeps up with so little patience
+        while reader is None:  # until a busy cluster answers within the short timeout
             with suppress(LogUnavailable, OutcomeUnknown):
                 await reporter.report(PEOPLE[0], 2, symbols[0, 1])
                 reader = await log.reader(deployed.topics.ledger, 0, await log.last_stable_offset(deployed.topics.ledger, 0))
@@ -277,7 +277,7 @@ def test_while_two_of_three_are_away_nothing_is_acknowledged_and_then_the_study_
         assert refused.code == 5
         assert refused.out == ""
         assert len(refused.complaint.splitlines()) == 1, refused.complaint
-        assert not caplog.records  # of the loop, which would show them to whoever sends
+        assert not caplog.records  # of the event loop, which would print them for the user of `send`
     roles.says("the broker is away")
     for address in (listeners.public, listeners.operator):
         wait_for_readiness(address, (503, "not ready\n"))

@@ -31,7 +31,7 @@ RHO = 0.50002
 
 @pytest.fixture(scope="module", params=BROKERS)
 def finished(request: pytest.FixtureRequest, shared_study: DeployStudy) -> DeployedStudy:
-    """A study that is over; whoever looks at it changes nothing."""
+    """A study that is over, which tests only read."""
     deployed = shared_study(request.param, rho=RHO)
     panel = deployed.write_panel(random_symbols("01", 200, T, seed=8))
     roles = deployed.start("run", "--until-done")

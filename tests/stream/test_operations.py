@@ -68,7 +68,7 @@ def started(deployed: DeployedStudy) -> tuple[Path, Program, Program]:
 
 
 def finish(deployed: DeployedStudy, panel: Path) -> None:
-    """Send the rest; whoever the drill started releases it."""
+    """Send and close the remaining periods, which the running processes release."""
     for period in range(3, deployed.parameters.horizon + 1):
         deployed.do("send", panel, "--period", period)
         deployed.do("close", "--period", period, "--wait")

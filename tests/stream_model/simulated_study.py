@@ -108,13 +108,13 @@ class RecordingObserver:
         self.events.append(f"checkpointed {partition}")
 
     def waits_for_study(self, partition: int) -> None:
-        """Told too often to be kept."""
+        """Ignored, because it is called too often."""
 
     def caught_up(self, partition: int) -> None:
-        """Told too often to be kept."""
+        """Ignored, because it is called too often."""
 
     def up_to_date(self, partition: int) -> None:
-        """Told too often to be kept."""
+        """Ignored, because it is called too often."""
 
 
 class SimulatedStudy:

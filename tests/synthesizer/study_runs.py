@@ -35,7 +35,7 @@ async def run_with_tallies(simulated: SimulatedStudy, work: Coroutine[Any, Any, 
 async def run_until_crash(
     simulated: SimulatedStudy, fatal: Callable[[int, FaultPoint], bool], *, run_number: int = 0
 ) -> list[FaultPoint]:
-    """Synthesize until a fatal moment, or to the end; no two lives draw alike. Answers with the moments passed."""
+    """Run a synthesizer until a fatal fault point or to the end, with its own noise. Returns the fault points passed."""
     log = CrashingConnection(simulated.broker, fatal)
     state_folder = FaultPointStateFolder(simulated.state_folder, log.fault_points)
     with suppress(Crash):

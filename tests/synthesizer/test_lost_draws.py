@@ -1,4 +1,4 @@
-"""A draw that was announced and lost with its disk, whose cost the steward accepted: the ledger says so for ever."""
+"""A draw was announced and lost with its disk, and the steward accepted its cost: the ledger records this forever."""
 
 from __future__ import annotations
 

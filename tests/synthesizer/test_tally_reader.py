@@ -164,7 +164,7 @@ def test_conflicting_tallies_stop_a_running_synthesizer_which_releases_nothing_m
 
 
 def test_tallies_of_another_number_of_people_than_the_study_has_are_refused() -> None:
-    """As after a tallies topic that was created anew: nobody remembers what it said before."""
+    """As after the tallies topic was deleted and recreated: its earlier records are lost."""
 
     async def run() -> None:
         simulated = await begin_study()

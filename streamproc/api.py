@@ -348,7 +348,7 @@ class Stream:
         """
         shown: dict[str, Period] = {}
         study, timeout = self._deployment.study, self._deployment.timeout
-        async for column in subscribe(self._log, study, release, patience=timeout):
+        async for column in subscribe(self._log, study, release, timeout=timeout):
             # The first columns of a release may come out together: then one panel has all of them.
             if column.panel.period > shown.get(column.release, 0):
                 shown[column.release] = column.panel.period

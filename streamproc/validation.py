@@ -1,9 +1,9 @@
-"""The one set of checks for values that somebody else wrote: study files, fields of messages, arguments of queries.
+"""Checks for values from outside: study files, fields of messages, arguments of queries.
 
 A `Validator` is made with a function that builds the error, so that each caller raises its own class with its own wording:
 `StudyError` names the key of a study file, `Malformed` names the field of a message and never its content, and
 `UnsupportedQuery` names the argument of a query. Every check has the form `check(key, value, ...)`. It returns the value, or
-raises the error for `key`, the value that came and a phrase that says what is expected.
+raises the error for `key`, the value and a phrase that says what is expected.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 Refuse: TypeAlias = Callable[[str, object, str], Exception]
-"""Builds the error for a key, the value that came, and a phrase that says what is expected."""
+"""Builds the error for a key, a value, and a phrase that says what is expected."""
 
 MAX_NAME = 100
-"""Characters: `<study>.synthetic.<release>` then stays below Kafka's limit of 249 for a topic."""
+"""Maximum characters of a name, so that `<study>.synthetic.<release>` is below Kafka's limit of 249 for a topic."""
 
 MAX_SYMBOLS = 64
 MAX_SYMBOL = 64
-"""Characters of one symbol."""
+"""Maximum characters of one symbol."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MAX_SHOWN = 60
@@ -34,7 +34,7 @@ _MAX_SHOWN = 60
 class Validator:
     """Checks values and raises the error that `refuse` builds.
 
-    The error is built and raised outside of `except` blocks: an error of a library, chained to it, could carry content.
+    The error is built and raised outside of `except` blocks, because a chained error of a library could carry content.
     """
 
     def __init__(self, refuse: Refuse) -> None:
@@ -46,13 +46,13 @@ class Validator:
             raise self._refuse(key, value, expected)
 
     def whole(self, key: str, value: object, low: int, high: int, why: str = "") -> int:
-        """An `int` within `low..high`; `True` is none. `why` is added to the phrase that says what is expected."""
+        """An `int` within `low..high`; `True` is not accepted. `why` is added to the phrase that says what is expected."""
         holds = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         self.require(key, value, holds, f"a whole number from {low} to {high}{why}")
         return cast(int, value)
 
     def positive(self, key: str, value: object, limit: float, *, below: bool = False) -> None:
-        """A number above 0 and at most `limit`, or below it; NaN is neither."""
+        """A number above 0 and at most `limit`, or less than it if `below`; NaN is refused."""
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
         holds = 0 < number <= limit and not (below and number == limit)
         self.require(key, value, holds, f"a number above 0 and {'below' if below else 'at most'} {limit}")
@@ -92,7 +92,7 @@ class Validator:
         self.require(key, value, holds, expected or allowed)
 
     def symbol(self, key: str, value: object) -> None:
-        """A symbol: it is a cell of a CSV file and a part of a bin label, in which `|` separates symbols."""
+        """A symbol. It can be a cell of a CSV file and a part of a bin label, in which `|` separates symbols."""
         allowed = f"symbols of 1 to {MAX_SYMBOL} printable characters, without '|' and without spaces at the ends"
         self.require(key, value, _is_symbol(value), allowed)
 
@@ -119,7 +119,7 @@ class Validator:
 
 
 class _Repeated:
-    """Stands in an error for a symbol that occurs twice."""
+    """A symbol that occurs twice, for the message of an error."""
 
     def __init__(self, symbol: str) -> None:
         self.symbol = symbol
@@ -152,7 +152,7 @@ def format_value(value: object) -> str:
 
 
 def describe_value(value: object) -> str:
-    """`value` on one line: a number or a text as it is written, anything else by its type, since its text may be long."""
+    """`value` on one line: a number or a string as it is written, anything else by its type, because it may be long."""
     if value is None or isinstance(value, int | float | str | np.generic):
         return format_value(value)
     return f"a value of type {type(value).__name__}"

@@ -13,7 +13,7 @@ LEAST, MOST = 10_000, 65_535
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 """The file that holds the range from which the system takes ports of clients and of servers without a fixed port."""
 USUAL = "32768 65535"
-"""Where it does not say so, it takes none below these."""
+"""The range to assume if the system does not state it."""
 
 CLAIMS = Path(tempfile.gettempdir()) / f"streamproc-test-ports-{os.getuid()}"
 """A file per port, locked by the process that was given it."""

@@ -33,19 +33,19 @@ async def subscribe(
     study: Study,
     release: str | None = None,
     *,
-    patience: float = 30.0,
+    timeout: float = 30.0,
     waits: Callable[[Mapping[str, Period]], None] | None = None,
 ) -> AsyncIterator[ReleasedColumn]:
     """Yield every column of a release (by default of all releases) once, from the first on; ends after period `T`.
 
-    Raises LogUnavailable if the broker is unavailable for longer than `patience` seconds, and VerificationFailed if a column
+    Raises LogUnavailable if the broker is unavailable for longer than `timeout` seconds, and VerificationFailed if a column
     is not that of the ledger. `waits` is called once, when all present columns were yielded and more will follow, with the
     period of each release's next column.
     """
     names = [release] if release is not None else [r.name for r in study.releases]
     for name in names:
         study.release(name)
-    yielded, outage = dict.fromkeys(names, 0), OutageTimeout(patience)
+    yielded, outage = dict.fromkeys(names, 0), OutageTimeout(timeout)
     while min(yielded.values()) < study.horizon:
         public = PublicReader(log, study)
         try:

@@ -110,7 +110,7 @@ def _read(path: Path, reader: Reader, layout: TableLayout, bounded: _Bounded) ->
         lines.extend(places)
         seen.update(first[-len(rows) :])
         if len(seen) < len(first):
-            break  # The caller refuses them. A small gzip file can contain one row a billion times.
+            break  # The caller refuses repeated values. A small gzip file can contain one row a billion times.
     if not parts:
         refuse_file(path, "line 2: expected at least one row after the header")
     return Table(first, np.concatenate(parts), lines)

@@ -1,7 +1,8 @@
 """Files of releases: panels as Parquet or CSV, and the folder that a replay writes.
 
 Parquet carries the release's contract and measurements; CSV carries the columns only. A replay writes `<release>.csv` for
-each release, `summary.json`, and `errors.csv` if it was repeated. The last holds the truth, so only its owner may read it.
+each release, `summary.json`, and `errors.csv` if it was repeated. Only its owner may read `errors.csv`, which holds
+exact answers.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def results_folder(folder: Path, releases: Collection[str], inputs: Collection[P
     except FileExistsError:
         raise InvalidInput(f"{display_path(folder)}: expected a folder to write to, but it is a file") from None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a name the system allows"
+        why = error.strerror if isinstance(error, OSError) else "the system does not allow this name"
         raise InvalidInput(f"{display_path(folder)}: expected a folder to write to: {why}") from None
 
 

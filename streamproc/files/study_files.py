@@ -42,7 +42,7 @@ def read_people(path: str | Path, study: Study) -> People:
     if study.population.roster is None and expected is not None and expected != len(table.first):
         refuse_file(
             path,
-            f"people in it: {len(table.first)}, expected {expected}, the study's population.size, which may be left out",
+            f"it has {len(table.first)} people, expected {expected}, the study's population.size (which may be left out)",
         )
     return People(tuple(table.first), table.codes)
 
@@ -51,7 +51,7 @@ def check_enrolled(path: Path, people: People, roster: Collection[str]) -> None:
     """Raise PanelFileError if the panel has people who are not on the roster."""
     strangers = count_strangers(people, roster)
     if strangers:
-        refuse_file(path, f"people in it who are not on the roster: {strangers}; expected none")
+        refuse_file(path, f"it has people who are not on the roster: {strangers}; expected none")
 
 
 def count_strangers(people: People, roster: Collection[str]) -> int:
@@ -74,7 +74,7 @@ def _check_ids(path: Path, table: Table) -> None:
         seen: dict[str, int] = {}
         for line, name in zip(table.lines, table.first, strict=True):
             if name in seen:
-                refuse_file(path, f"line {line}, column 1: the id of line {seen[name]} again; expected each id once")
+                refuse_file(path, f"line {line}, column 1: repeats the id of line {seen[name]}; expected each id once")
             seen[name] = line
 
 
@@ -99,7 +99,7 @@ def read_roster(path: Path) -> tuple[str, ...]:
             raise InvalidInput(f"roster {path}: line {number}: an id has at most {MAX_ID} characters")
         if individual in seen:
             raise InvalidInput(
-                f"roster {path}: line {number}: the id of line {seen[individual]} again; expected each id once"
+                f"roster {path}: line {number}: repeats the id of line {seen[individual]}; expected each id once"
             )
         seen[individual] = number
     if not seen:

@@ -1,4 +1,4 @@
-"""Tables in files: one row per person and one column per period. Opening, replacing and refusing such files.
+"""Tables in files, with one row per person and one column per period: how they are opened, replaced and checked.
 
 Every error is a PanelFileError on one line. No message quotes a cell: it names the line and the column.
 """

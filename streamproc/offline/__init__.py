@@ -1,4 +1,4 @@
-"""A whole study over histories that are already there: no stream, no files."""
+"""Runs a whole study over complete histories, without a stream. This package opens no file."""
 
 from streamproc.offline.replay import ReplayResult, replay_study, tallies_of
 

@@ -1,6 +1,6 @@
-"""The rows of `errors.csv`: every answer of every run beside the truth. They are as private as the panel itself.
+"""The rows of `errors.csv`: every answer of every run with the truth. They are as private as the panel itself.
 
-What does not change from run to run (question, truth, standard error) is worked out once for all runs.
+The question, the truth and the standard error are the same in every run, so they are computed once.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Questions:
 
     contract: Contract
     truth: FloatArray
-    """Shares of the `n` people."""
+    """The true answers, as shares of the `n` people."""
     stderr: FloatArray
-    """Of the unclamped estimate; shares of `n`."""
+    """Standard errors of the unclamped estimates, as shares of `n`."""
     cells: Sequence[tuple[str, str]]
-    """The cells of a row from `release` to `truth`, and the one of `stderr`, as they are written."""
+    """The text of each row from `release` to `truth`, and that of `stderr`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What one run answers to `Questions`, as shares of `n`: as `Panel.fraction` does, but all at once."""
+    """The answers of one run to `Questions`, as shares of `n`. They equal those of `Panel.fraction`."""
 
     estimate: FloatArray
     low: FloatArray
@@ -54,7 +54,7 @@ def questions_of(contract: Contract, tallies: Tallies) -> Questions:
 
 
 def _questions(contract: Contract, asked: Sequence[tuple[int, str]], people: IntArray, stderr: FloatArray) -> Questions:
-    """Both arrays are in people."""
+    """Make `Questions` from exact counts and standard errors, both in people."""
     truth, stderr = people / contract.n, stderr / contract.n
     cells = [
         (f"{contract.name},{period},{_quoted(query)},{true!r}", repr(error))
@@ -70,7 +70,8 @@ def _quoted(cell: str) -> str:
 def answers_of(questions: Questions, steps: Sequence[Step]) -> Answers:
     """The answers of one run, whose `steps` of this release are given for every period.
 
-    A cumulative answer is the panel's, but its interval is centred on the unclamped estimate and widened to hold it.
+    A cumulative answer comes from the released counts, and its interval is centred on the unclamped estimate and extended
+    to hold the answer.
     """
     contract, half = questions.contract, quantile(LEVEL) * questions.stderr
     estimate = (np.concatenate([step.counts for step in steps]) - contract.n_pad) / contract.n
@@ -80,7 +81,7 @@ def answers_of(questions: Questions, steps: Sequence[Step]) -> Answers:
 
 
 def rows_of(run: int, questions: Questions, answers: Answers) -> str:
-    """The rows of one run and one release, each with its line end. Floats are written so that they read back the same."""
+    """The rows of one run and one release, each with its line end. A float that is read back has the same value."""
     columns = (answers.estimate.tolist(), answers.low.tolist(), answers.high.tolist())
     return "".join(
         f"{run},{asked},{estimate!r},{stderr},{low!r},{high!r}\n"
@@ -96,7 +97,7 @@ class Score:
     squared_error: float = 0.0
     """Sum over all answers, in squared shares of `n`."""
     covered: int = 0
-    """How many intervals held the truth."""
+    """Number of intervals that contain the truth."""
 
     def __add__(self, other: Score) -> Score:
         squared_error = self.squared_error + other.squared_error
@@ -109,13 +110,13 @@ class Score:
 
     @property
     def coverage(self) -> float:
-        """Share of the intervals that held the truth."""
+        """Share of the intervals that contain the truth."""
         return self.covered / self.answers
 
 
 @dataclass(frozen=True, eq=False)
 class RunEvaluation:
-    """What is kept of one run: its rows of `errors.csv`, its score in each release, and of run 0 the whole study."""
+    """The result of one run: its rows of `errors.csv`, its score in each release and, for run 0, the whole study."""
 
     rows: bytes
     scores: Mapping[str, Score]
@@ -124,9 +125,9 @@ class RunEvaluation:
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Compares a run with the truth. A value with a call, so that it can be sent to other processes.
+    """Compares a run with the truth. It is a callable value, so that it can be sent to other processes.
 
-    Rows are written where the run is made: on every core, and less travels than a panel.
+    The process that makes a run formats its rows, which uses every core; the rows are also smaller than a panel.
     """
 
     questions: Mapping[str, Questions]

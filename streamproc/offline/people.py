@@ -12,21 +12,21 @@ from streamproc.errors import InvalidInput
 from streamproc.study.study import Study
 
 MISSING = -1
-"""Stands where a person did not report."""
+"""Code of a period for which a person did not report."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class People:
-    """The reports of `n` people over `T` periods. Secret; printing it shows its size only.
+    """The reports of `n` people over `T` periods. They are secret, so `repr` shows the size only.
 
     >>> sp.read_people("people.csv", study)
     People(people=200, periods=12)
     """
 
     ids: tuple[str, ...] | None
-    """A person's id per row, each once and not empty; None if nobody needs them."""
+    """The id of the person in each row, unique and not empty; None if the ids are not needed."""
     symbols: npt.NDArray[np.int8]
-    """(n, T), read-only: places in the alphabet, or MISSING."""
+    """Read-only array of shape (n, T): alphabet indices, or MISSING."""
 
     def __post_init__(self) -> None:
         symbols = np.asarray(self.symbols)
@@ -45,16 +45,16 @@ class People:
 
     @property
     def size(self) -> int:
-        """Rows, `n`."""
+        """Number of rows, `n`."""
         return int(self.symbols.shape[0])
 
     @property
     def periods(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return int(self.symbols.shape[1])
 
     def enrolled(self, roster: Sequence[str]) -> People:
-        """A row for everybody on the roster, in its order; who is not in these histories never reported."""
+        """The histories of everybody on the roster, in its order. A person who is not in these histories never reported."""
         assert self.ids is not None
         row = {individual: place for place, individual in enumerate(roster)}
         if any(individual not in row for individual in self.ids):
@@ -64,7 +64,7 @@ class People:
         return People(tuple(roster), symbols)
 
     def filled(self, study: Study) -> npt.NDArray[np.uint8]:
-        """(n, T) alphabet indices, each missing one filled from that person's own history as the study says."""
+        """Alphabet indices of shape (n, T). A missing report is filled from the person's own history as the study says."""
         if self.symbols.max() >= study.q:
             raise InvalidInput(f"histories: expected places below {study.q}, the size of the study's alphabet")
         fill = study.population.missing.fill

@@ -1,4 +1,4 @@
-"""Drive every release of a study, period by period, over complete histories."""
+"""Runs every release of a study, period by period, over complete histories."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ReplayResult:
     synthesis: Synthesis
     panels: Mapping[str, Panel]
     steps: Sequence[Mapping[str, Step]]
-    """For each period, what each release yielded."""
+    """For each period, the outcome of each release."""
     spent: Mapping[str, Sequence[Rho]]
     """For each release, the running total after each period."""
 
 
 def tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, IntArray]]:
-    """The exact tallies of every period; `symbols` holds a row per person, a column per period, nothing missing."""
+    """The exact tallies of every period; `symbols` has a row per person and a column per period, and none is missing."""
     cohort = TallyState.of(study, len(symbols))
     tallies = []
     for period in range(study.horizon):
@@ -52,7 +52,7 @@ def replay_study(
     entropy: Entropy,
     on_period: Callable[[Period, Synthesis, Mapping[str, Step]], None] = lambda period, synthesis, steps: None,
 ) -> ReplayResult:
-    """Release everything; `on_period` is told after each period."""
+    """Run all periods of the study. `on_period` is called after each period."""
     synthesis = Synthesis.start(contracts)
     panels = {name: Panel(contract) for name, contract in contracts.items()}
     spent: dict[str, list[Rho]] = {name: [] for name in contracts}

@@ -20,11 +20,11 @@ class PeriodSummary(TypedDict):
     rho_spent: float
     """Running total of the release."""
     rho_spent_replace_one: NotRequired[float]
-    """The same noise under replace-one, here and below; there only where `adjacency` is zero-out."""
+    """The cost of the same noise under replace-one. This key and those below exist only if `adjacency` is zero-out."""
     clamped: int
-    """How many counts of this period had to be moved to what is possible."""
+    """Number of counts of this period that were changed to a possible value."""
     bins: dict[str, int]
-    """Released counts, padding included: by window, or by the least number of ones."""
+    """Released counts, padding included: by window, or by the minimum number of events."""
 
 
 class ReleaseSummary(TypedDict):
@@ -36,13 +36,13 @@ class ReleaseSummary(TypedDict):
     rho_spent: float
     rho_spent_replace_one: NotRequired[float]
     n_star: int
-    """Synthetic people."""
+    """Number of synthetic people."""
     n_pad: int
-    """Fake people in each bin."""
+    """Synthetic people added to each bin as padding."""
     variance: float | list[float]
-    """Noise variance of a bin's count, in people squared, without rounding; or for each weight the largest over time."""
+    """Noise variance of a bin's count, in people squared, without rounding; or the largest of each weight."""
     clamped: int
-    """Over all periods."""
+    """Number of clamped counts over all periods."""
     periods: list[PeriodSummary]
 
 
@@ -59,7 +59,7 @@ class Summary(TypedDict):
     rho_spent_replace_one: NotRequired[float]
     adjacency: str
     epsilon: float
-    """What `rho` means at `delta`, under the same adjacency."""
+    """The epsilon of `rho` at `delta`, under the same adjacency."""
     epsilon_replace_one: NotRequired[float]
     delta: float
     insecure: bool

@@ -1,4 +1,4 @@
-"""A column in as few bytes as it needs, and the digest of these: how two holders of a column know that it is the same."""
+"""Packs a column into as few bytes as possible, and computes the digest by which two copies of a column are compared."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from streamproc.errors import Malformed
 from streamproc.releases.step import Column
 
 WIDTHS = (1, 2, 4, 8)
-"""Bits a row can take, so that no symbol lies across two bytes."""
+"""Possible numbers of bits per row. They divide 8, so that every symbol is within one byte."""
 
 
 def bits_for(symbols: int) -> int:
-    """The least width that tells so many symbols apart."""
+    """The smallest width in bits that can represent this number of symbols."""
     return next(bits for bits in WIDTHS if symbols <= 1 << bits)
 
 
 def pack_symbols(column: Column, bits: int) -> bytes:
-    """A byte for every `8 / bits` rows, the first row in the highest bits; the last byte is filled up with zeros."""
+    """One byte per `8 / bits` rows, the first row in the highest bits; the last byte is padded with zero bits."""
     if bits == 8:
         return column.tobytes()
     if bits == 1:
@@ -39,7 +39,7 @@ def column_digest(column: Column, bits: int) -> bytes:
 
 
 def unpack_symbols(data: bytes, bits: int, rows: int) -> Column:
-    """The first `rows` symbols; what fills up the last byte must be zero."""
+    """The first `rows` symbols. Raises Malformed if the length is wrong or the padding of the last byte is not zero."""
     if len(data) != packed_bytes(rows, bits):
         raise Malformed("data: expected `bits` bits for each of `rows` rows, and no more bytes than that")
     packed = np.frombuffer(data, dtype=np.uint8)
@@ -50,7 +50,7 @@ def unpack_symbols(data: bytes, bits: int, rows: int) -> Column:
 
 
 def packed_bytes(rows: int, bits: int) -> int:
-    """How many bytes so many rows take."""
+    """Number of bytes that this number of rows takes."""
     return -(-rows * bits // 8)
 
 

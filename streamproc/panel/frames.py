@@ -2,7 +2,7 @@
 
 Column `synthetic` holds the row's number from 0; columns "1".."t" hold symbols, as a dictionary (Arrow) or categories
 (pandas) with the whole alphabet in its order. An Arrow table carries the release's contract and measurements in its schema,
-where Parquet and Feather files keep them; a pandas frame cannot, so they are given when a panel is made from it.
+where Parquet and Feather files keep them. A pandas frame cannot, so the caller gives them to make a panel from it.
 
 pandas and pyarrow are extras, so they are imported when they are needed.
 """
@@ -33,11 +33,11 @@ SYNTHETIC = "synthetic"
 METADATA_KEY = b"streamproc"
 
 _FOREIGN = 255
-"""Stands, while a column is read, where a cell is no symbol of the alphabet."""
+"""Code of a cell that is not a symbol of the alphabet. It occurs only while a column is read."""
 
 
 def panel_to_arrow(panel: Panel) -> pa.Table:
-    """The panel as an Arrow table that carries all a reader needs for the same answers."""
+    """The panel as an Arrow table, with all that a reader needs to get the same answers."""
     arrow = import_extra("pyarrow")
     symbols = arrow.array(panel.contract.alphabet, arrow.string())
     columns = [arrow.DictionaryArray.from_arrays(arrow.array(column.astype(np.int8)), symbols) for column in panel.columns]
@@ -66,7 +66,7 @@ def panel_from_arrow(table: pa.Table, contract: Contract | None = None) -> Panel
 
 
 def panel_to_pandas(panel: Panel) -> pd.DataFrame:
-    """The panel as a pandas frame; its contract and measurements stay behind."""
+    """The panel as a pandas frame, without its contract and measurements."""
     pandas = import_extra("pandas")
     kind = pandas.CategoricalDtype(list(panel.contract.alphabet))
     columns = [pandas.Categorical.from_codes(column.astype(np.int8), dtype=kind) for column in panel.columns]
@@ -91,7 +91,7 @@ def panel_from_pandas(
 
 
 def check_arrow() -> None:
-    """Refuse to go on without pyarrow, for who would find out only half-way."""
+    """Raise InvalidInput if pyarrow is missing, so that a long command fails at its start."""
     import_extra("pyarrow")
 
 
@@ -115,13 +115,11 @@ def _check_table(table: object, kind: type) -> None:
 
 def _check_contract(contract: object) -> None:
     if not isinstance(contract, Contract):
-        raise InvalidInput(
-            f"expected the release's contract, as streamproc.contracts makes it, got {describe_value(contract)}"
-        )
+        raise InvalidInput(f"expected the release's contract, got {describe_value(contract)}")
 
 
 def _measured(measurements: Any) -> tuple[list[IntArray], ...] | None:
-    """What a caller says was measured, as a Panel has it."""
+    """The caller's measurements in the form that a Panel has them."""
     try:
         return None if measurements is None else tuple([_integers(rows) for rows in period] for period in measurements)
     except (TypeError, ValueError):
@@ -136,7 +134,7 @@ def _integers(rows: Any) -> IntArray:
 
 
 def _agreed(metadata: Metadata | None, contract: Contract | None) -> Metadata:
-    """What the table carries, or else what the caller knows; refused if there is neither, or if they differ."""
+    """The metadata of the table, or the contract of the caller. Raises InvalidInput without either, or if they differ."""
     if metadata is None:
         if contract is None:
             raise InvalidInput("there is no streamproc metadata in it, so the release's contract must be given")

@@ -1,7 +1,7 @@
-"""What travels with a panel's columns, as one JSON text: its contract, its measurements, and a digest of each column.
+"""The metadata of a panel as one JSON text: its contract, its measurements, and a digest of each column.
 
-With it a file is self-contained: whoever reads it gets the same answers with the same error bars. Without the digests a
-table that somebody has filtered or edited, and whose metadata its library has kept, would pass for the release.
+They make a file self-contained: every reader gets the same answers with the same error bars. The digests detect a table that
+was filtered or edited with a library that preserves the metadata.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Metadata:
-    """All of a panel but its columns."""
+    """Everything of a panel except its columns."""
 
     contract: Contract
     measurements: tuple[Measurements, ...] | None = None
     """As a Panel has them; None if only the columns are known."""
     digests: tuple[str, ...] | None = None
-    """SHA-256 of each packed column, in hexadecimal; None if nobody vouches for the columns."""
+    """SHA-256 of each packed column, in hexadecimal; None if the columns cannot be checked."""
 
     def panel_of(self, columns: Sequence[Column]) -> Panel:
-        """The panel of these columns; refused unless they can be, and are, the release's."""
+        """The panel of these columns. Raises InvalidInput if they do not match the contract, digests or measurements."""
         _check_shape(self.contract, columns)
         if self.digests is not None and list(self.digests) != _digests(self.contract, columns):
-            raise InvalidInput("the columns are not those its metadata vouches for: rows or symbols were changed")
+            raise InvalidInput("the columns do not match the digests in the metadata: rows or symbols were changed")
         if self.measurements is not None:
             _check_measurements(self.contract, self.measurements, len(columns))
         return Panel(self.contract, tuple(columns), self.measurements)
 
 
 def metadata_text(panel: Panel) -> str:
-    """Everything but the columns, as JSON."""
+    """Everything except the columns, as JSON."""
     measurements = None
     if panel.measurements is not None:
         measurements = [[rows.tolist() for rows in period] for period in panel.measurements]
@@ -60,7 +60,7 @@ def metadata_text(panel: Panel) -> str:
 
 
 def metadata_from_text(text: str | bytes) -> Metadata:
-    """What `metadata_text` wrote; anything else is refused."""
+    """Parse the text that `metadata_text` wrote. Raises InvalidInput for any other text."""
     try:
         values = json.loads(text, parse_constant=_refuse)
         if values.keys() != {"v", "contract", "measurements", "digests"} or values["v"] != VERSION:
@@ -76,11 +76,11 @@ def _refuse(*_: object) -> NoReturn:
 
 
 def _contract(values: dict[str, Any]) -> Contract:
-    """The contract in `values`, of which nothing may be left over."""
+    """The contract in `values`, which must contain nothing else."""
     contract = contract_from_values(
         values, lambda field, got, expected: StudyError(f"contract.{field}", format_value(got), expected)
     )
-    # Whatever is left out, left over or of another type does not come back the same.
+    # A missing or superfluous value, or one of another type, makes the two texts differ.
     if _canonical(contract.to_dict()) != _canonical(values):
         _refuse()
     return contract
@@ -106,7 +106,7 @@ def _digests(contract: Contract, columns: Sequence[Column]) -> list[str]:
 
 
 def _check_shape(contract: Contract, columns: Sequence[Column]) -> None:
-    """Refuse numbers of rows and columns that this release never has."""
+    """Raise InvalidInput for a number of rows or columns that this release cannot have."""
     horizon, first, periods = contract.horizon, contract.first_column, len(columns)
     if not (periods == 0 or first <= periods <= horizon):
         raise InvalidInput(f"release {contract.name} has {first} to {horizon} periods, but there are {periods}")
@@ -115,8 +115,8 @@ def _check_shape(contract: Contract, columns: Sequence[Column]) -> None:
 
 
 def _check_measurements(contract: Contract, measurements: Sequence[Measurements], periods: int) -> None:
-    """Refuse measurements of another shape than this release makes in its first `periods` periods."""
-    # The first columns come out together: until then periods pass without one.
+    """Raise InvalidInput if the measurements do not have the shape of the first `periods` periods of this release."""
+    # The first columns are released together, so earlier periods have an entry here but no column.
     passed = periods or min(len(measurements), contract.first_column - 1)
     due = [contract.measurement_sizes(Period(period)) for period in range(1, passed + 1)]
     if [[len(row) for row in period] for period in measurements] != due:

@@ -1,4 +1,4 @@
-"""The synthetic panel that an analyst holds: columns that only ever grow, and answers with error bars.
+"""The synthetic panel of an analyst: its released columns never change, and it answers queries with error bars.
 
 `make_answer` is the one place where a value, its standard error and its interval are computed.
 """
@@ -39,8 +39,8 @@ class Answer:
     """The interval covers the truth with probability `level`, as nearly as docs/privacy.md says."""
     level: float
     clamped: bool | None = None
-    """Whether clamping moved a count that the value is made of, so that the value is biased and, of a window release, the
-    interval too narrow. None if the panel has no measurements, without which it cannot be known."""
+    """Whether clamping changed a count that the value depends on. The value is then biased and, for a window release, the
+    interval is too narrow. None if the panel has no measurements, without which this is unknown."""
 
     def __str__(self) -> str:
         return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
@@ -61,9 +61,9 @@ def make_answer(
 ) -> Answer:
     """The answer to a query that weighs the released counts of a period by `weights`.
 
-    The padding of each count is subtracted, and what is left is divided by `n`, not by the number of synthetic people. The
-    interval is centred on the unclamped `estimates` where the release has these, else on the value. `stderr` and `half` (in
-    people) are computed unless they are given: the standard error, and half of the width of the interval.
+    The padding of each count is subtracted, and the rest is divided by `n`, not by the number of synthetic people. The
+    interval is centred on the unclamped `estimates` if the release has them, otherwise on the value. `stderr`, the standard
+    error, and `half`, the half-width of the interval (both in people), are computed if they are not given.
     """
     value = float(weights @ counts) - contract.n_pad * float(weights.sum())
     centre = value if estimates is None else float(weights @ estimates)
@@ -75,7 +75,7 @@ def make_answer(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Panel:
-    """One release, as far as it has been published. It never changes in place; `extended` makes the next one."""
+    """One release, as far as it has been published. It is immutable; `extended` returns the next panel."""
 
     contract: Contract
     columns: tuple[Column, ...] = ()
@@ -91,14 +91,14 @@ class Panel:
                 raise ValueError(f"a column holds a symbol outside the alphabet of {len(self.contract.alphabet)}")
         measured = None if self.measurements is None else len(self.measurements)
         if self.contract.first_column == 1 and measured not in (None, len(self.columns)):
-            raise ValueError(f"{len(self.columns)} columns but measurements of {measured} periods; None if they are unknown")
+            raise ValueError(f"{len(self.columns)} columns but measurements of {measured} periods; pass None if unknown")
 
     def __repr__(self) -> str:
         return f"Panel(release={self.contract.name!r}, kind={self.contract.kind!r}, rows={self.rows}, period={self.period})"
 
     @property
     def rows(self) -> int:
-        """`n*`: synthetic individuals; 0 before the first column."""
+        """`n*`, the number of synthetic individuals; 0 before the first column."""
         return len(self.columns[0]) if self.columns else 0
 
     @property
@@ -149,20 +149,20 @@ class Panel:
         return make_answer(self.contract, query.name, at, weights, counts, estimates, level, clamped=clamped)
 
     def to_arrow(self) -> pa.Table:
-        """Columns `synthetic,1,...,t`, symbols as dictionaries; the contract and the measurements travel in the schema."""
+        """An Arrow table `synthetic,1,...,t`, symbols as dictionaries; its schema holds the contract and measurements."""
         from streamproc.panel.frames import panel_to_arrow
 
         return panel_to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: pa.Table, contract: Contract | None = None) -> Panel:
-        """The panel of `to_arrow`; a table from elsewhere needs the contract."""
+        """The panel in a table of `to_arrow`. A table that another program made needs the contract."""
         from streamproc.panel.frames import panel_from_arrow
 
         return panel_from_arrow(table, contract)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Columns `synthetic,1,...,t`, symbols as categories; the contract and the measurements stay behind."""
+        """A frame `synthetic,1,...,t`, symbols as categories, without the contract and the measurements."""
         from streamproc.panel.frames import panel_to_pandas
 
         return panel_to_pandas(self)
@@ -171,14 +171,14 @@ class Panel:
     def from_pandas(
         cls, frame: pd.DataFrame, contract: Contract, measurements: tuple[Measurements, ...] | None = None
     ) -> Panel:
-        """The panel of `to_pandas`, with the release's contract and, for the narrowest intervals, its measurements."""
+        """The panel in a frame of `to_pandas`. The measurements, if they are given, make intervals narrower."""
         from streamproc.panel.frames import panel_from_pandas
 
         return panel_from_pandas(frame, contract, measurements)
 
     @cached_property
     def _known_counts(self) -> dict[Period, IntArray]:
-        """By period, so that each is computed once."""
+        """The counts by period, so that each is computed once."""
         return {}
 
     def _released(self, period: int | None) -> Period:

@@ -1,6 +1,6 @@
-"""Answers over time: what the columns of a release add up to, period by period, and the answers to a query in each.
+"""Answers over time: the counts of a release in each period, and the answers to a query in each period.
 
-A `History` holds the released counts of every period without the columns, so a reader who follows a long study need not keep
+A `History` holds the released counts of every period without the columns, so a reader of a long study need not store
 them. A `Series` holds shares of the real people with their 95% intervals, as `Panel.fraction` gives them.
 """
 
@@ -26,7 +26,7 @@ class History:
 
     contract: Contract
     rows: int
-    """Synthetic people."""
+    """Number of synthetic people."""
     period: Period
     """The last period whose column is released."""
     counts: tuple[IntArray, ...]
@@ -35,12 +35,12 @@ class History:
     """The estimates before clamping, in people, of the same periods; None where the released counts are the estimates."""
 
     def place_of(self, period: int) -> int:
-        """The place of a period in `counts`; of the first columns, which come out together, that of the last of them."""
+        """The index of a period in `counts`. Periods up to `first_column`, which are released together, share index 0."""
         return max(period - self.contract.first_column, 0)
 
 
 class HistoryBuilder:
-    """Adds up the columns of a release. Remembers a small number for each synthetic person, and what was measured."""
+    """Counts the columns of a release. Stores a small number for each synthetic person, and the measurements."""
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
@@ -51,7 +51,7 @@ class HistoryBuilder:
         self._estimates: list[FloatArray | None] = []
 
     def add(self, column: Column, measured: Measurements) -> tuple[IntArray, FloatArray | None] | None:
-        """Take the next period's column and the noisy integers behind it.
+        """Add the next period's column and the noisy integers that it was made from.
 
         Returns the counts and the estimates of the period; None if it has no counts yet.
         """
@@ -71,10 +71,10 @@ class HistoryBuilder:
 
 
 MAX_POINTS = 400
-"""Periods of one series; a longer one is thinned evenly, and always has its first and its last period."""
+"""Maximum periods of one series. A longer one is thinned evenly, and keeps its first and its last period."""
 
 MAX_SUGGESTIONS = 24
-"""Queries that a page offers by itself; any other may be asked."""
+"""Maximum number of queries that a page suggests; a reader may ask any other."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def named_query(contract: Contract, name: str) -> NamedQuery:
 
 
 def suggested_queries(contract: Contract) -> list[NamedQuery]:
-    """Queries that a reader is likely to ask, the most telling first."""
+    """Queries that a reader is likely to ask, the most informative first."""
     return [named_query(contract, name) for name in islice(contract.suggested_queries(), MAX_SUGGESTIONS)]
 
 

@@ -1,4 +1,4 @@
-"""Before any data: what a study will cost, how accurate it will be, and what else it could have been. Pure."""
+"""Plans of studies: what a study will cost, how accurate it will be, and which alternatives there are. No data is read."""
 
 from streamproc.planning.plan import (
     ExpectedError,

@@ -1,4 +1,4 @@
-"""What a plan says. Errors are of debiased, unclamped answers; `people` and `points` (percent of `n`) name the unit."""
+"""The values of a plan. Errors are of debiased, unclamped answers; `people` and `points` (percent of `n`) are units."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class ExpectedError:
 
     @property
     def stderr_points(self) -> float:
-        """In percentage points of the `n` real people."""
+        """The standard error in percentage points of the `n` real people."""
         return 100 * self.stderr_people / self.n
 
     @property
     def half_points(self) -> float:
-        """In percentage points of the `n` real people."""
+        """The half-width in percentage points of the `n` real people."""
         return 100 * self.half_people / self.n
 
 
@@ -44,13 +44,13 @@ class QueryPlan:
     """A typical question and its error at every period at which it can be asked."""
 
     name: str
-    """For programs."""
+    """Name for programs."""
     label: str
-    """For people."""
+    """Name for people."""
     errors: tuple[ExpectedError, ...]
-    """At least one, by period."""
+    """The errors by period, at least one."""
     half_people_columns_only: float | None = None
-    """At the last period, for who has the columns of a cumulative release and not the ledger."""
+    """Half-width at the last period for a reader who has the columns of a cumulative release but not the ledger."""
 
     @property
     def worst(self) -> ExpectedError:
@@ -73,24 +73,24 @@ class Spent:
 
     @property
     def epsilon(self) -> Epsilon:
-        """At `delta`, the study's."""
+        """The epsilon of `rho` at the study's `delta`."""
         return epsilon_of_rho(self.rho, self.delta)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What one release keeps, in bytes."""
+    """The memory and the columns of one release, in bytes."""
 
     rows: int
-    """Synthetic people; under `histogram`, as many as expected."""
+    """Number of synthetic people; under `histogram`, its expectation."""
     row_bytes: int
-    """Kept by the synthesizer for each synthetic person."""
+    """Bytes that the synthesizer keeps for each synthetic person."""
     column_bytes: int
-    """Published each period: one symbol a row, packed."""
+    """Bytes of a published column: one symbol per row, packed."""
 
     @property
     def kept_bytes(self) -> int:
-        """Kept by the synthesizer for all of them."""
+        """Bytes that the synthesizer keeps for all synthetic people."""
         return self.rows * self.row_bytes
 
 
@@ -99,9 +99,9 @@ class PlanMessage:
     """Something the steward should know before starting."""
 
     code: str
-    """For programs."""
+    """Identifies the message, for programs."""
     release: str | None
-    """None: it concerns the whole study."""
+    """The release that the message is about; None if it is about the whole study."""
     message: str
 
 
@@ -113,12 +113,12 @@ class ReleasePlan:
     contract: Contract
     planner: ReleasePlanner
     epsilon: Epsilon
-    """Of this release's share of the budget alone, at the study's delta."""
+    """Epsilon of this release's share of the budget alone, at the study's delta."""
     noise_people: float
     """Standard deviation of the noise in a bin's count, or the largest in an unclamped estimate of a cumulative count."""
     queries: tuple[QueryPlan, ...]
     spending: tuple[Spent, ...]
-    """By period; every period where that is quick to compute, and always the last."""
+    """Spending by period: after every period if that is quick to compute, and always after the last."""
     replace_one: tuple[Spent, ...]
     """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
     other: Spent
@@ -129,7 +129,7 @@ class ReleasePlan:
 
     @property
     def share(self) -> Fraction:
-        """Of the study's budget."""
+        """Share of the study's budget."""
         return self.release.share
 
 
@@ -143,7 +143,7 @@ class StudyPlan:
     """What the study may spend."""
     releases: tuple[ReleasePlan, ...]
     spending: tuple[Spent, ...]
-    """All releases together, at the periods at which each one's spending is known; always the last."""
+    """Spending of all releases together, after the periods for which that of each release is known; always the last."""
     replace_one: tuple[Spent, ...]
     """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
     other: Spent
@@ -171,7 +171,7 @@ class StudyPlan:
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation under which every cost but `other` is stated."""
+        """The relation under which every cost except `other` and `replace_one` is stated."""
         return self.study.privacy.adjacency
 
     @property
@@ -188,7 +188,7 @@ class StudyPlan:
 def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
     """Everything in a plan. Costs are under `adjacency`, except those in `other_adjacency` and those named `*_replace_one`.
 
-    The latter are there only where `adjacency` is zero-out.
+    The latter exist only if `adjacency` is zero-out.
     """
     study = plan.study
     return {
@@ -232,7 +232,7 @@ def _other(plan: StudyPlan, other: Spent) -> dict[str, Any]:
 
 
 def _replace_one(spending: Sequence[Spent]) -> dict[str, Any]:
-    """What the noise of all periods costs under replace-one; nothing for a study that declares replace-one."""
+    """What the noise of all periods costs under replace-one; empty for a study that declares replace-one."""
     return {"rho_replace_one": spending[-1].rho, "epsilon_replace_one": spending[-1].epsilon} if spending else {}
 
 

@@ -1,4 +1,4 @@
-"""Plan a study: everything that follows from its public contract and the number of people, before any data."""
+"""Plans a study: everything that follows from its public contract and the number of people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamproc.study import Release, Study
 
 
 def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan:
-    """The plan of `study` over `n` people; refuses (StudyError) one whose synthetic panel would be too large.
+    """The plan of `study` over `n` people. Raises StudyError if its synthetic panel would be too large.
 
     Counters are compared over long horizons only with `compare_long`: each takes seconds at T = 1000.
     """
@@ -74,7 +74,7 @@ def _query_plans(contract: Contract, planner: ReleasePlanner) -> Iterator[QueryP
     seen: list[bytes] = []
     for name, label, query in planner.typical_queries():
         weights = contract.query_weights(query, last)
-        # For a small release several of the queries are the same.
+        # For a small release some of the queries are equivalent.
         if weights.tobytes() in seen:
             continue
         seen.append(weights.tobytes())
@@ -93,8 +93,8 @@ def _stderr(contract: Contract, query: Query, period: Period) -> float:
 
 
 QUARTERS_UP_TO = 200
-"""Horizon up to which a counter whose prefixes are not quick is asked for its cost after every quarter of the study; beyond,
-only after the last period."""
+"""Horizon up to which a plan states the cost after every quarter of the study for a counter whose prefix costs are slow to
+compute. Beyond it, the plan states only the cost after the last period."""
 
 
 def spending(contract: Contract, delta: float) -> tuple[Spent, ...]:
@@ -120,7 +120,7 @@ def quarters(horizon: int) -> list[int]:
 
 
 def total_spending(releases: Sequence[Sequence[Spent]], delta: float) -> tuple[Spent, ...]:
-    """By composition: the sum over releases, at the periods all of them know."""
+    """By composition, the sum over releases, at the periods that all of them have."""
     by_period = [{spent.period: spent.rho for spent in release} for release in releases]
     known = sorted(set.intersection(*(set(release) for release in by_period)))
     return tuple(Spent(period, total_spent([release[period] for release in by_period]), delta) for period in known)

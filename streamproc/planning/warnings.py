@@ -1,4 +1,4 @@
-"""What a steward should know before starting: warnings to act on, and notes on what is and is not promised."""
+"""Messages of a plan: warnings that a steward should act on, and notes on what the numbers do and do not include."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamproc.study import Study
 from streamproc.study.study import MAX_RHO
 
 ASSUMED_PEOPLE = 10_000
-"""How many people a plan is made for where the study does not say how many it expects."""
+"""Number of people that a plan assumes if the study does not state it."""
 
 WIDE_POINTS = 10.0
 """Half-width of a 95% interval, in percentage points, above which an answer says little."""
@@ -19,7 +19,7 @@ _NO_BUDGET = f"no budget that a study may have (rho up to {MAX_RHO}) would be en
 
 
 def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[PlanMessage]:
-    """What makes the stated costs hard to interpret or a release hard to use, and what would help."""
+    """Warnings about costs that are hard to interpret and releases that are hard to use, each with advice."""
     if study.privacy.adjacency is Adjacency.ZERO_OUT:
         contracts = [plan.contract for plan in releases]
         means = min(contracts, key=lambda contract: contract.zero_out_has_neighbours).zero_out_meaning
@@ -31,9 +31,9 @@ def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[PlanMess
 
 
 def notes(study: Study, n: int, *, compared: bool) -> Iterator[PlanMessage]:
-    """What the numbers do not say by themselves."""
+    """Notes on what the numbers of a plan do not show."""
     if study.population.roster is None:
-        message = "without a roster, who takes part is whoever reports in period 1, and that is not protected"
+        message = "without a roster, the people who report in period 1 take part, and who they are is not protected"
         yield PlanMessage("no_roster", None, message)
         if study.population.size is None:
             message = f"population.size is not given, so {n:,} people are assumed; errors in people hold for any number"
@@ -72,7 +72,7 @@ def _padding_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:
 
 
 def _allowed(plan: ReleasePlan, rho: float) -> bool:
-    """Whether the release could have this budget with the share it has of a study's."""
+    """Whether some study budget would give the release this budget at its share."""
     return rho <= MAX_RHO * float(plan.share)
 
 
@@ -90,5 +90,5 @@ def _width_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:
 
 
 def _about(value: float) -> str:
-    """To two significant digits."""
+    """A number rounded to two significant digits."""
     return f"{float(f'{value:.2g}'):,g}"

@@ -1,4 +1,4 @@
-"""What a release has spent so far, and the promise that it never spends more than its share."""
+"""The privacy accountant: tracks what a release has spent, and refuses a period that would exceed its budget."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class Mechanism(Protocol):
     def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
         """The cost of all noise drawn in periods `1..period`, never too low.
 
-        `redrawn` names periods whose noise was drawn once more (each time it stands there), because the first draw was lost
-        after it may have been seen.
+        `redrawn` names the periods whose noise was drawn again because the first draw was lost after it may have been seen.
+        A period counts as often as it is named.
         """
         ...
 
 
 @dataclass(frozen=True)
 class PrivacyAccountant:
-    """A release's spending after `period` periods. Its only move is to the next period."""
+    """A release's spending after `period` periods. It is immutable; `next` returns the accountant of the next period."""
 
     release: str
     rho: Rho
     mechanism: Mechanism
     period: Period = Period(0)
     redrawn: tuple[Period, ...] = ()
-    """Periods drawn once more after an accepted loss; only these may bring the spending above `rho`."""
+    """Periods that were drawn again after an accepted loss. Only these may bring the spending above `rho`."""
 
     @property
     def spent(self) -> Rho:
@@ -51,7 +51,7 @@ class PrivacyAccountant:
         return Rho(float_up(self.mechanism.cost(self.period, self.redrawn)))
 
     def next(self) -> PrivacyAccountant:
-        """The odometer one period later; refuses if that would exceed the budget."""
+        """The accountant one period later. Raises BudgetExceeded if that would exceed the budget."""
         after = replace(self, period=Period(self.period + 1))
         planned = replace(after, redrawn=()).spent
         if planned > self.rho:

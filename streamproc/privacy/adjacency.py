@@ -1,4 +1,4 @@
-"""Which data sets count as neighbours: the relation every cost in this package is stated under."""
+"""The relation that says which data sets are neighbours. Every cost in this package is stated under it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ class Adjacency(Enum):
     """Two panels of `n` people (`n` public) are neighbours when one person's whole history differs."""
 
     REPLACE_ONE = "replace-one"
-    """It is replaced by any other history."""
+    """The history is replaced by any other history."""
 
     ZERO_OUT = "zero-out"
-    """It is replaced by "in no bin": the person's contribution to every count becomes zero.
+    """The history is replaced by "in no bin": the person's contribution to every count becomes zero.
 
     A window release has no input that is such a neighbour: `n` is fixed, and every member is in exactly one bin in every
     period. For a cumulative release it is the history without an event, and no other. So wherever a cost under this relation

@@ -1,6 +1,6 @@
 """Counters: integer matrices whose noisy rows answer every running sum of a stream.
 
-A counter measures `C x + noise` row by row as the stream `x` goes by, and answers running sums with the rows of `A C^-1`
+A counter measures `C x + noise` row by row as the stream `x` arrives, and answers running sums with the rows of `A C^-1`
 (`A` is the running sum) or, where `C` has more rows than columns, the least-squares rows. `C` holds integers, because
 integer noise on a matrix with fractions would leak through the fractions.
 
@@ -23,7 +23,7 @@ _Number = TypeVar("_Number", np.int64, np.float64)
 CounterName = Literal["sqrt", "tree", "honaker"]
 
 SQRT_SCALE = 2**12
-"""What the square-root factor's coefficients, all in (0, 1], are multiplied by before rounding."""
+"""Factor by which the coefficients of the square root, all in (0, 1], are multiplied before rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Counter:
 
     name: CounterName
     matrix: IntArray
-    """One measurement a row, one stream item a column."""
+    """One row per measurement, one column per stream item."""
     ends: IntArray
     """The time at which each row is measured, non-decreasing: the last item it depends on."""
     answers: FloatArray
@@ -40,12 +40,12 @@ class Counter:
 
     @property
     def length(self) -> int:
-        """The longest stream it can count."""
+        """The length of the longest stream that it can count."""
         return int(self.matrix.shape[1])
 
     @property
     def is_toeplitz(self) -> bool:
-        """True if what an item adds depends only on how long it has been in the stream."""
+        """Whether the contribution of an item depends only on how long it has been in the stream."""
         return self.name == "sqrt"
 
     def rows_at(self, time: int) -> slice:

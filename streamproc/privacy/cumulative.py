@@ -45,7 +45,7 @@ _EXACT_HORIZON = 64
 """Up to this horizon the programme runs on Python integers; above, on floats with a proven bound on their error."""
 
 _EVERY_PREFIX_UP_TO = 64
-"""Horizon up to which a run of the programme for every period takes no longer than a moment."""
+"""Horizon up to which a run of the programme for every period is fast enough to be done by default."""
 
 _FIXED_POINT = 2**320
 """The largest weight in units of the integer programme: rounding each weight up to a unit moves no float."""

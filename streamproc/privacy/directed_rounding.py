@@ -35,5 +35,5 @@ def sqrt_up(value: Fraction) -> float:
 
 
 def decimal_up(cost: float, digits: int) -> str:
-    """A cost as text with so many significant digits, never smaller than it is."""
+    """A cost as text with this number of significant digits, rounded up."""
     return f"{Decimal(repr(cost)).normalize(Context(prec=digits, rounding=ROUND_CEILING)):f}"

@@ -1,8 +1,7 @@
-"""The shape of the port through which all randomness enters.
+"""The interface to all randomness.
 
-Noise that protects privacy is *added by the port*: it is given the exact integers and answers with noisy ones, so an
-implementation can run a vetted mechanism (OpenDP's integer Gaussian) on the data itself. Implementations live in
-`streamproc.storage.entropy`.
+Noise that protects privacy is *added by the implementation*: it takes the exact integers and returns noisy ones, so it can
+run a vetted mechanism (OpenDP's integer Gaussian) on the data itself. Implementations are in `streamproc.storage.entropy`.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ class NoiseSource(Protocol):
 
 
 class Entropy(Protocol):
-    """Where draws come from."""
+    """A source of randomness for all releases and periods."""
 
     @property
     def insecure(self) -> bool:
-        """True if a draw can be repeated or foreseen; whatever such a run writes is marked so."""
+        """Whether a draw can be repeated or predicted. Everything that such a run writes is marked as insecure."""
         ...
 
     def draw(self, release: str, period: Period) -> NoiseSource:

@@ -73,7 +73,7 @@ class WindowMechanism:
 
     @property
     def steps(self) -> int:
-        """`R`, how many periods measure something."""
+        """`R`, the number of periods with a measurement."""
         return self.horizon - self.k + 1
 
     @property
@@ -105,7 +105,7 @@ class WindowMechanism:
         return planned + sum((self.redraw_cost(again) for again in redrawn if again <= period), Fraction(0))
 
     def redraw_cost(self, period: Period) -> Fraction:
-        """The most that drawing the step of `period` a second time can add."""
+        """Maximum cost that drawing the step of `period` a second time can add."""
         self._check_period(period)
         if period < self.k:
             return Fraction(0)

@@ -1,4 +1,4 @@
-"""Between zCDP and `(epsilon, delta)`: what a budget means, rounded against ourselves.
+"""Converts between zCDP and `(epsilon, delta)`, always rounding in the direction that never understates a cost.
 
 Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition 12 and Corollary 13:
 a rho-zCDP mechanism is `(epsilon, delta)`-DP for
@@ -54,7 +54,7 @@ def rho_of_epsilon(epsilon: float, delta: float) -> Rho:
 
 
 def _best_order(rho: float, delta: float) -> float:
-    """`alpha - 1` at the zero of `h`, by bisection, as well as floats can."""
+    """`alpha - 1` at the zero of `h`, by bisection, to the precision of floats."""
     low, high = 0.0, min(math.sqrt(-math.log(delta)) / math.sqrt(rho), 1 / delta - 1)
     while low < (middle := (low + high) / 2) < high:
         if rho * middle * middle + math.log1p(middle) + math.log(delta) < 0:

@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         dtype = value.dtype.newbyteorder("<")
         if dtype.str not in _DTYPES or value.ndim > _MAX_DIMENSIONS:
-            raise Malformed("state: an array of a kind that is not kept")
+            raise Malformed("state: an array of a type that a state file cannot hold")
         return {"dtype": dtype.str, "shape": list(value.shape), "data": value.astype(dtype, copy=False).tobytes()}
     if isinstance(value, Mapping):
         if "dtype" in value:
@@ -98,7 +98,7 @@ def _array(fields: Fields) -> npt.NDArray[Any]:
     name, shape, data = fields["dtype"], fields.sequence("shape"), fields["data"]
     dtype = _DTYPES.get(name) if isinstance(name, str) else None
     if dtype is None:
-        raise Malformed("dtype: expected one that is kept")
+        raise Malformed("dtype: expected one that a state file can hold")
     if len(shape) > _MAX_DIMENSIONS or not all(type(length) is int and length >= 0 for length in shape):
         raise Malformed(f"shape: expected at most {_MAX_DIMENSIONS} lengths")
     if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize:

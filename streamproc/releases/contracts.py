@@ -1,4 +1,4 @@
-"""The contracts of a study's releases, made from the study or read from what others wrote; and the register of kinds."""
+"""The contracts of a study's releases, made from the study or read from stored values, and the registry of kinds."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ KINDS: Mapping[str, Kind] = {
     "window": Kind(WindowTallier, WindowContract, WindowPlanner),
     "cumulative": Kind(CumulativeTallier, CumulativeContract, CumulativePlanner),
 }
-"""By the word in the study file; the settings of each kind are in `streamproc.study.releases`."""
+"""The kinds by their name in the study file; the settings of each kind are in `streamproc.study.releases`."""
 
 
 def make_tallier(study: Study, release: Release) -> Tallier:
-    """The exact, secret side of a release."""
+    """The tallier of a release: its exact, secret side."""
     tallier: Tallier = KINDS[release.kind].tallier(study, release)
     return tallier
 
 
 def make_planner(contract: Contract, release: Release) -> ReleasePlanner:
-    """What a plan says about a release."""
+    """The planner of a release, which computes what a plan says about it."""
     return KINDS[release.kind].planner(contract, release)
 
 
@@ -73,9 +73,9 @@ def make_contracts(study: Study, n: int, entropy: Entropy) -> dict[str, Contract
 
 
 def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contract]:
-    """The contracts as a ledger or a plan states them: for reading what was released, or before anything is.
+    """The contracts as a ledger or a plan states them, for reading a release or for planning it.
 
-    Nothing can be drawn under them by a source of noise that is marked otherwise: `Synthesis.step` refuses.
+    `Synthesis.step` refuses to draw under them with a source of noise whose `insecure` differs.
     """
     budgets = release_budgets(study)
     return {
@@ -85,7 +85,7 @@ def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contr
 
 
 def release_budgets(study: Study) -> dict[str, Rho]:
-    """What each release may spend."""
+    """The budget of each release in zCDP, by its name."""
     if study.privacy.budget < MIN_BUDGET:
         key, got = ("rho", study.privacy.rho) if study.privacy.rho is not None else ("epsilon", study.privacy.epsilon)
         raise StudyError(f"privacy.{key}", got, f"a budget of at least rho {MIN_BUDGET}: noise must fit 64-bit integers")
@@ -97,11 +97,11 @@ def release_budgets(study: Study) -> dict[str, Rho]:
 
 
 def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
-    """The contract whose `Contract.to_dict` these values are; further ones are ignored.
+    """The contract whose `Contract.to_dict` these values are; further values are ignored.
 
-    This is the one check of a contract that was read: from a topic, a state file, or the metadata of a file. Every value is
-    checked before anything is computed from it, because a huge horizon would be a huge matrix. Raises the error that
-    `refuse` builds for the first value that is wrong, and what `values` raises for one that is missing.
+    Every contract that is read from a topic, a state file or the metadata of a file is checked here. Every value is checked
+    before anything is computed from it, because a huge horizon would need a huge matrix. Raises the error that `refuse`
+    builds for the first value that is wrong, and the error of `values` for a value that is missing.
     """
     check = Validator(refuse)
     check.choice("kind", values["kind"], KINDS)
@@ -109,7 +109,7 @@ def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
     check.name("release", values["release"], "letters, digits and '-'")
     alphabet = check.sequence("alphabet", values["alphabet"])
     check.require("alphabet", values["alphabet"], is_alphabet(alphabet), "2 to 64 different symbols")
-    # A study of nobody is refused before its first period, so no contract has n = 0.
+    # A study without people is refused before its first period, so no contract has n = 0.
     check.whole("n", values["n"], 1, MAX_ROWS)
     check.positive_float("rho", values["rho"], MAX_RHO)
     check.choice("adjacency", values["adjacency"], [adjacency.value for adjacency in Adjacency])

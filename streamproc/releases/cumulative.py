@@ -48,7 +48,7 @@ from streamproc.validation import Validator
 
 
 class CumulativeTallier(Tallier):
-    """Counts the real people who get their `b`-th event in a period, for each `b`. Remembers each person's events."""
+    """Counts the real people who have their `b`-th event in a period, for each `b`. Stores the events of each person."""
 
     def __init__(self, study: Study, release: CumulativeRelease) -> None:
         self._horizon = study.horizon
@@ -71,7 +71,7 @@ class CumulativeTallier(Tallier):
         return after, reached[1:].astype(np.int64)
 
     def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
-        """Whether nobody got more than one event."""
+        """Whether the counts can be those of people who had at most one event each in the period."""
         return int(counts.sum()) <= people
 
 
@@ -234,7 +234,7 @@ class CumulativeContract(Contract):
         return np.dtype(np.uint16).itemsize
 
     def state_numbers(self, period: Period) -> int:
-        # What is measured in this period is kept, and is published too.
+        # The measurements of this period are in the state and are also published.
         return self.horizon + 1 + period * self.horizon + 2 * self._measured_by(period)
 
     def step_memory(self, period: Period, rows: int) -> StepMemory:
@@ -284,7 +284,7 @@ class CumulativeContract(Contract):
     # Queries
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
-        """A 1 for the count of people with at least `b` events; none before period `b`, when nobody can have so many."""
+        """1 for the count of people with at least `b` events, else 0; all 0 before period `b`, when nobody can have `b`."""
         if not isinstance(query, AtLeast):
             raise UnsupportedQuery(
                 f"{query.name}: release {self.name} is of kind {self.kind} and knows only how many events people have had, "
@@ -297,7 +297,7 @@ class CumulativeContract(Contract):
         return weights
 
     def stderr(self, weights: FloatArray, period: Period) -> float:
-        """The noise of different streams is independent."""
+        """The variances add up, because the noise of different streams is independent."""
         places = np.flatnonzero(weights).tolist()
         return float(sum(weights[b] ** 2 * self.mechanism.variance(b + 1, period) for b in places) ** 0.5)
 
@@ -311,7 +311,7 @@ class CumulativeContract(Contract):
         return Period(cast(AtLeast, query).b)
 
     def parse_query(self, name: str) -> NamedQuery:
-        """`atleast:B`."""
+        """Accepts `atleast:B`."""
         form, _, rest = name.partition(":")
         is_number = rest.isascii() and rest.isdigit() and len(rest) < 10
         if form == "atleast" and is_number and 1 <= int(rest) <= self.horizon:
@@ -339,11 +339,11 @@ class CumulativeContract(Contract):
 def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, level: float) -> float:
     """Half-width in people of an interval around a *clamped* count that covers with at least `level`.
 
-    Clamping is a ratchet: the released `S_b` at `t` can be no further from the truth than the worst unclamped estimate among
-    those that could have pushed it there, `(b', t')` with `b' <= b` and `b' <= t' <= t - (b - b')`. A union bound over their
-    number, and 1/2 for rounding.
+    Clamping is a ratchet: the released `S_b` at `t` is at most as far from the truth as the worst unclamped estimate among
+    those that can have moved it, `(b', t')` with `b' <= b` and `b' <= t' <= t - (b - b')`. The half-width is a union bound
+    over their number, plus 1/2 for rounding.
     """
-    # A variance is that of the stream's noise times a gain that depends on the lag `t' - b'` alone.
+    # A variance is the variance of the stream's noise times a gain that depends on the lag `t' - b'` alone.
     lags = range(period - b + 1)
     noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
     widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5

@@ -17,7 +17,7 @@ from streamproc.releases.step import NamedQuery
 from streamproc.study import CumulativeRelease
 
 COMPARED_UP_TO = 200
-"""Horizon up to which counters are compared without being asked: each takes `O(T^3)`, seconds at T = 1000."""
+"""Horizon up to which counters are compared by default. Each takes `O(T^3)`, which is seconds at T = 1000."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CounterAlternative:
     allocation: Allocation
     chosen: bool
     worst_stderr_people: float
-    """The largest over all weights and periods, before clamping."""
+    """Largest standard error over all weights and periods, before clamping."""
     rms_stderr_people: float
     """Root of the mean variance over all weights and periods, before clamping."""
     rms_ratio: float

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CumulativeState:
-    """What synthesis must remember between periods; it never changes in place.
+    """The state between periods. It is immutable.
 
-    The exact past tallies are kept because a counter's row reaches back over them: this state is secret.
+    It is secret, because it holds the exact tallies of past periods, which the rows of a counter depend on.
     """
 
     period: Period
     weights: Codes
-    """Ones so far of each synthetic row."""
+    """Number of events so far of each synthetic row."""
     sums: IntArray
-    """Released `S_b`: synthetic people with at least `b` ones, for `b = 0..T`."""
+    """Released `S_b`: synthetic people with at least `b` events, for `b = 0..T`."""
     tallies: IntArray
-    """`tallies[t-1, b-1]`: people whose `b`-th one came at period `t`; exact."""
+    """`tallies[t-1, b-1]`: exact number of people whose `b`-th event was in period `t`."""
     measured: tuple[IntArray, ...]
     """The noisy rows of each stream's counter so far, for `b = 1..T`."""
 
     @classmethod
     def initial(cls, contract: CumulativeContract) -> CumulativeState:
-        """Before period 1: nobody has a one."""
+        """The state before period 1, when nobody has had an event."""
         horizon = contract.mechanism.horizon
         sums = np.zeros(horizon + 1, dtype=np.int64)
         sums[0] = contract.n
@@ -50,7 +50,7 @@ class CumulativeState:
 def step_cumulative(
     contract: CumulativeContract, state: CumulativeState, tally: IntArray, noise: NoiseSource
 ) -> tuple[CumulativeState, Step]:
-    """One period: `tally[b-1]` people got their `b`-th one now."""
+    """Compute the next period, in which `tally[b-1]` people had their `b`-th event."""
     mechanism, period = contract.mechanism, Period(state.period + 1)
     if tally.shape != (mechanism.horizon,) or (tally < 0).any() or int(tally.sum()) > contract.n:
         raise ValueError(f"a tally of release {contract.name} needs {mechanism.horizon} counts of at most n people")
@@ -83,17 +83,17 @@ def estimates(mechanism: CumulativeMechanism, measured: tuple[IntArray, ...], pe
 
 
 _SLACK = 1e-9
-"""Relative. Estimates are sums of floats, whose last digits depend on the order in which a machine adds them."""
+"""Relative tolerance. Estimates are sums of floats, whose last digits depend on the order of addition."""
 
 
 def beyond_nearest(counts: IntArray, wanted: FloatArray, n: int) -> BoolArray:
-    """Which counts of `n` people are not `wanted`, rounded to the nearest."""
+    """Which counts of `n` people differ from `wanted`, rounded to the nearest integer."""
     outside: BoolArray = np.abs(counts - wanted) > 0.5 + _SLACK * (1 + n + np.abs(wanted))
     return outside
 
 
 def _measure(mechanism: CumulativeMechanism, tallies: IntArray, period: Period, noise: NoiseSource) -> list[IntArray]:
-    """The rows each stream's counter measures now, with noise; empty for streams that have not begun."""
+    """The rows that each stream's counter measures in this period, with noise; empty for streams that have not begun."""
     counter = mechanism.counter
     fresh = [np.zeros(0, dtype=np.int64)] * mechanism.horizon
     for b in range(1, period + 1):
@@ -128,8 +128,8 @@ class StreamEstimator(Estimator):
 def compare_sums(counts: IntArray, wanted: FloatArray, before: IntArray, n: int) -> Comparison:
     """Compare counts of people with at least 1, 2, ... events with their estimates.
 
-    A count is clamped between its own value one period before and that of the next smaller number of events, so it is known
-    what a clamped count must be. `before` are the counts one period earlier, with a 0 for the number that is new.
+    A count is clamped between the earlier count of its own number of events and that of the next smaller number, so the
+    value of a clamped count is known. `before` are the counts one period earlier, with a 0 for the new number of events.
     """
     possible = np.clip(wanted, before, np.concatenate(([n], before[:-1])))
     different, impossible = (beyond_nearest(counts, each, n) for each in (wanted, possible))

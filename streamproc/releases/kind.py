@@ -1,15 +1,15 @@
-"""What a kind of release must offer, to everything that handles releases: gatherer, synthesizer, ledger, panel, plan, page.
+"""The interface of a kind of release for everything that handles one: gatherer, synthesizer, ledger, panel, plan, page.
 
 A kind is three classes, registered in `streamproc.releases.contracts`:
 
-* a `Tallier` is the exact, secret side: what is remembered of each real person, and what a period's tally counts;
-* a `Contract` is the public side: the parameters of the release, its mechanism, how its synthetic people are made, what
-  their columns add up to, and what can be asked of them with which error;
-* a `ReleasePlanner` is what a plan says about it.
+* a `Tallier` is the exact, secret side: the state of each real person, and what a period's tally counts;
+* a `Contract` is the public side: the parameters of the release, its mechanism, how its synthetic people are made, how
+  their columns are counted, and which queries they can answer with which error;
+* a `ReleasePlanner` computes what a plan says about the release.
 
-No module outside `streamproc.releases` asks which kind a release is. Counts, estimates and queries have one form for every
-kind: the released counts of a period are a vector with a label for each entry, an estimate is a vector of the same shape,
-and a query is a vector of weights on it. (For a mechanism on an automaton, entries are its transitions or its states.)
+No module outside `streamproc.releases` depends on the kind of a release. Counts, estimates and queries have one form for
+every kind: the released counts of a period are a vector with a label for each entry, an estimate is a vector of the same
+shape, and a query is a vector of weights on it. (For a mechanism on an automaton, entries are its transitions or states.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from streamproc.study import Release, Study
 from streamproc.validation import Validator
 
 MAX_ROWS = 2**31 - 1
-"""More synthetic people than this are refused: a row number must fit everywhere it is used."""
+"""Maximum number of synthetic people, so that a row number fits everywhere it is used."""
 
 NUMBER_BYTES = 8
 """Bytes of a count or a measurement."""
@@ -54,7 +54,7 @@ Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
 class ReleaseState(Protocol):
-    """What the synthesizer remembers of a release between periods; it never changes in place."""
+    """The state of a release that the synthesizer keeps between periods. It is immutable."""
 
     @property
     def period(self) -> Period: ...
@@ -64,15 +64,15 @@ class Tallier(ABC):
     """The exact, secret side of a release: a row for each real person, and the counts of each period."""
 
     window: int = 1
-    """How many of a person's newest symbols it needs; those of all releases are remembered together."""
+    """Number of a person's newest symbols that it needs. They are stored once for all releases."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Counts in a tally."""
+        """Number of counts in a tally."""
 
     def initial_state(self, people: int) -> npt.NDArray[Any] | None:
-        """What it remembers of each person besides the newest symbols, before period 1; None if nothing."""
+        """The additional state of each person before period 1; None if the newest symbols are enough."""
         return None
 
     @abstractmethod
@@ -91,16 +91,16 @@ class Tallier(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Contract(ABC):
-    """The public parameters of a release over `n` people: what an analyst needs besides the columns.
+    """The public parameters of a release over `n` people, which an analyst needs in addition to the columns.
 
     None of it depends on private data. (Without a roster `n` is the number of people who reported in period 1.)
     """
 
     name: str
     alphabet: tuple[str, ...]
-    """Symbols of the columns."""
+    """Symbols of the columns, in the order of their indices."""
     n: int
-    """Real people."""
+    """Number of real people."""
     rho: Rho
     """The budget of the release."""
     mechanism: Any
@@ -108,7 +108,7 @@ class Contract(ABC):
     insecure: bool
     """Whether the noise can be repeated or foreseen."""
     n_pad: int = 0
-    """Synthetic people added to every count so that noise hardly ever makes one negative; 0 if the kind has none."""
+    """Synthetic people added to every count so that noise rarely makes it negative; 0 if the kind has no padding."""
 
     kind: ClassVar[str]
     zero_out_has_neighbours: ClassVar[bool]
@@ -159,7 +159,10 @@ class Contract(ABC):
     @classmethod
     @abstractmethod
     def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> Contract:
-        """The contract that `to_dict` wrote; the common values are checked already, those of this kind by `check`."""
+        """The contract that `to_dict` wrote; the common values are already checked.
+
+        The implementation checks the values of its own kind with `check`.
+        """
 
     # Rows and columns
 
@@ -171,31 +174,31 @@ class Contract(ABC):
     @property
     @abstractmethod
     def expected_rows(self) -> int:
-        """Synthetic people, or their expected number where noise decides it."""
+        """Number of synthetic people, or its expectation if it depends on the noise."""
 
     @property
     def n_star(self) -> int | None:
-        """Synthetic people, where that is known before the first report."""
+        """Number of synthetic people; None if it is not known before the first report."""
         return self.expected_rows
 
     @property
     def first_column(self) -> Period:
-        """The period in which the first columns come out; they are those of all periods up to it."""
+        """The period in which the first columns are released: those of all periods up to it."""
         return Period(1)
 
     # Synthesis
 
     @abstractmethod
     def initial_state(self) -> ReleaseState:
-        """Before period 1."""
+        """The state before period 1."""
 
     @abstractmethod
     def step(self, state: ReleaseState, tally: IntArray, noise: NoiseSource) -> tuple[ReleaseState, Step]:
-        """One period, from its exact tally."""
+        """Compute the next period from its exact tally. Returns the new state and the public outcome."""
 
     @abstractmethod
     def rows(self, state: ReleaseState) -> int | None:
-        """Synthetic people; None before the first column."""
+        """Number of synthetic people; None before the first column."""
 
     @abstractmethod
     def released_counts(self, state: ReleaseState) -> IntArray | None:
@@ -206,7 +209,7 @@ class Contract(ABC):
         """The length of each array that is measured in this period."""
 
     def split_measurements(self, flat: IntArray, period: Period) -> Measurements:
-        """A period's measurements as the mechanism made them, from the one list in which the ledger holds them."""
+        """A period's measurements in the arrays of the mechanism, from the one list in which the ledger stores them."""
         sizes = self.measurement_sizes(period)
         return np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
 
@@ -224,7 +227,7 @@ class Contract(ABC):
     def rebuild_state(
         self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
     ) -> ReleaseState:
-        """The state after the last of these periods, from what was published and the exact tallies."""
+        """The state after the last of these periods, from the published values and the exact tallies."""
 
     @property
     @abstractmethod
@@ -233,42 +236,42 @@ class Contract(ABC):
 
     @abstractmethod
     def state_numbers(self, period: Period) -> int:
-        """The most numbers of 64 bits in the state after `period` and in what the period publishes."""
+        """Maximum number of 64-bit numbers in the state after `period` and in what the period publishes."""
 
     @abstractmethod
     def step_memory(self, period: Period, rows: int) -> StepMemory:
-        """The most memory that the step of `period` needs for so many synthetic people."""
+        """Maximum memory that the step of `period` needs for `rows` synthetic people."""
 
     def columns_in(self, period: Period) -> int:
-        """How many columns come out in this period."""
+        """Number of columns that are released in this period."""
         if period < self.first_column:
             return 0
         return int(self.first_column) if period == self.first_column else 1
 
     def max_rows(self, known: int | None) -> int:
-        """Synthetic people, or the most that there can be while their number is not known."""
+        """Number of synthetic people, or its maximum while it is not known."""
         return known if known is not None else self.expected_rows
 
     # Counts and estimates
 
     @abstractmethod
     def new_counter(self) -> ColumnCounter:
-        """Counts the columns of this release, from its first one on."""
+        """A counter for the columns of this release, which starts before the first column."""
 
     def columns_behind(self, period: Period) -> range:
-        """Places (from 0) of the columns that decide the counts of `period`, oldest first."""
+        """Indices (from 0) of the columns that determine the counts of `period`, oldest first."""
         return range(period)
 
     @abstractmethod
     def true_counts(self, tallies: Sequence[IntArray]) -> Sequence[IntArray]:
-        """The exact counts of periods `first_column`, `first_column + 1`, ..., without padding, from the tallies of all."""
+        """The exact counts, without padding, of periods `first_column`, `first_column + 1`, ..., from all tallies."""
 
     @abstractmethod
     def labels(self, period: Period) -> list[str]:
         """The label of each count of this period."""
 
     def new_estimator(self) -> Estimator | None:
-        """Estimates the counts before clamping, from period 1 on.
+        """An estimator of the counts before clamping, which starts before period 1.
 
         None if the released counts are the estimates up to rounding.
         """
@@ -289,7 +292,7 @@ class Contract(ABC):
     ) -> Comparison:
         """Compare the released counts of a period with those that its measurements and estimates imply.
 
-        `before` are the released counts of the period before; None if there were none.
+        `before` are the released counts of the previous period; None if there were none.
         """
 
     @abstractmethod
@@ -300,7 +303,7 @@ class Contract(ABC):
         estimates: FloatArray | None,
         period: Period,
     ) -> BoolArray:
-        """Which counts of `period` were moved by clamping, in that period or in an earlier one that still shows in them."""
+        """Which counts of `period` were changed by clamping, in that period or in an earlier one that still affects them."""
 
     # Queries
 
@@ -317,7 +320,7 @@ class Contract(ABC):
         """Standard error of the estimate of each count of `period`, in people."""
 
     def columns_only_halfwidth(self, weights: FloatArray, period: Period, level: float) -> float | None:
-        """Half of the width of an interval, in people, for a reader without measurements; None if these do not matter."""
+        """Half-width of an interval, in people, for a reader without measurements; None if they make no difference."""
         return None
 
     def steady_period(self, period: Period) -> Period:
@@ -338,7 +341,7 @@ class Contract(ABC):
 
     @abstractmethod
     def suggested_queries(self) -> Iterator[str]:
-        """Names of queries that a reader is likely to ask, the most telling first."""
+        """Names of queries that a reader is likely to ask, the most informative first."""
 
     @abstractmethod
     def headline_queries(self) -> Sequence[NamedQuery]:
@@ -349,7 +352,7 @@ class Contract(ABC):
     @property
     @abstractmethod
     def variances(self) -> float | list[float]:
-        """Noise variance of a released count in people squared, the largest over counts and periods; or a list of those."""
+        """Largest noise variance of a released count over counts and periods, in people squared, or a list by weight."""
 
     @property
     def noise_people(self) -> float:
@@ -362,11 +365,11 @@ class ReleasePlanner(ABC):
 
     @abstractmethod
     def __init__(self, contract: Any, release: Any) -> None:
-        """A release as the study declares it, and its contract."""
+        """Make a planner from the contract of a release and the release as the study declares it."""
 
     @abstractmethod
     def typical_queries(self) -> Iterator[NamedQuery]:
-        """Queries whose errors a plan states. Several may be the same for a small release."""
+        """Queries whose errors a plan states. Some may be equivalent for a small release."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -374,14 +377,14 @@ class ReleasePlanner(ABC):
 
     @abstractmethod
     def describe(self) -> Sequence[str]:
-        """The kind and its settings, in a few words each."""
+        """The kind and its settings as short phrases."""
 
     @abstractmethod
     def alternatives(self, *, long_too: bool) -> Sequence[AlternativeWay]:
-        """The ways to measure this release at the same budget; empty if comparing takes long and `long_too` is False."""
+        """The ways to measure this release at the same budget; empty if the comparison is slow and `long_too` is False."""
 
     def padding_advice(self) -> Sequence[str]:
-        """Settings with which padding would not outweigh people."""
+        """Settings with which the padding would not be larger than the number of people."""
         return ()
 
 
@@ -389,11 +392,11 @@ class AlternativeWay(Protocol):
     """One way to measure a release: a dataclass whose fields `plan --json` shows, in their order."""
 
     headings: ClassVar[Mapping[str, str]]
-    """For the fields that a table shows, in its order, the headings of their columns."""
+    """Headings of the fields that a table shows, in the order of its columns."""
     caption: ClassVar[str]
-    """What stands below that table."""
+    """The text below that table."""
 
     @property
     def chosen(self) -> bool:
-        """Whether it is the way that the study names."""
+        """Whether the study uses this way."""
         ...

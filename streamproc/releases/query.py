@@ -24,24 +24,26 @@ from streamproc.validation import Validator, describe_value
 Window: TypeAlias = tuple[str, ...]
 """Consecutive symbols, oldest first."""
 
-argument_check = Validator(lambda what, got, allowed: UnsupportedQuery(f"{what} is {allowed}, got {describe_value(got)}"))
-"""Checks arguments of queries; an error names the argument, what is allowed and what came."""
+argument_check = Validator(
+    lambda what, got, allowed: UnsupportedQuery(f"{what} must be {allowed}, got {describe_value(got)}")
+)
+"""Checks arguments of queries; an error names the argument, what is allowed and the value."""
 
 
 class Query:
-    """A question to a release: which share of the people ...?
+    """A question to a release about a share of the people.
 
     >>> isinstance(sp.count_of("1", at_least=2, of=3), sp.Query)
     True
     """
 
     name: str
-    """How answers and errors call it."""
+    """Name of the query in answers and errors."""
 
 
 @dataclass(frozen=True)
 class LastSymbols(Query):
-    """Which share of people has last `width` symbols that satisfy `predicate`?
+    """The share of people whose last `width` symbols satisfy `predicate`.
 
     >>> got_poor = sp.LastSymbols("became poor", 2, lambda window: window == ("0", "1"))
     >>> result["quarterly"].fraction(got_poor, period=6).query
@@ -52,7 +54,7 @@ class LastSymbols(Query):
     width: int
     predicate: Callable[[Window], bool]
     symbols: frozenset[str] = frozenset()
-    """Symbols that the query names: a release without such a symbol refuses it, because it is likely misspelt."""
+    """Symbols that the query names. A release without one of them refuses the query, because it is probably misspelt."""
 
     def __post_init__(self) -> None:
         argument_check.require("LastSymbols: name", self.name, _is_line(self.name), "one line of text")
@@ -61,19 +63,19 @@ class LastSymbols(Query):
         object.__setattr__(self, "symbols", _symbols("LastSymbols: symbols", self.symbols))
 
     def holds(self, window: Window) -> bool:
-        """Whether the predicate is true of a window; raises UnsupportedQuery if it fails or returns no truth value."""
+        """Whether the predicate is true of a window; raises UnsupportedQuery if it fails or does not return a bool."""
         try:
             holds: object = self.predicate(window)
         except Exception as error:
             raise UnsupportedQuery(f"{self.name}: its predicate failed with {type(error).__name__} on {window}") from error
         if not (isinstance(holds, Real | np.bool_) and holds in (0, 1)):
-            raise UnsupportedQuery(f"{self.name}: its predicate says True or False of a window, got {describe_value(holds)}")
+            raise UnsupportedQuery(f"{self.name}: its predicate must return True or False, got {describe_value(holds)}")
         return bool(holds)
 
 
 @dataclass(frozen=True)
 class AtLeast(Query):
-    """Which share of people has had at least `b` events so far?
+    """The share of people who have had at least `b` events so far.
 
     >>> result["months-poor"].fraction(sp.AtLeast(3), period=6).query
     'atleast:3'
@@ -89,7 +91,7 @@ class AtLeast(Query):
 
 
 def exactly(*symbols: str) -> LastSymbols:
-    """The last symbols are these, oldest first: one bin of a window release, or several if fewer than `k` are given.
+    """Asks whether the last symbols are these, oldest first: one bin of a window release, or several for fewer than `k`.
 
     >>> sp.exactly("0", "1").name
     'last:01'
@@ -100,7 +102,7 @@ def exactly(*symbols: str) -> LastSymbols:
 
 
 def count_of(symbols: str | Collection[str], *, at_least: int, of: int) -> LastSymbols:
-    """At least so many of the last `of` symbols are among `symbols` (one symbol, or a list of them).
+    """Asks whether at least `at_least` of the last `of` symbols are among `symbols` (one symbol or a list).
 
     >>> sp.count_of("1", at_least=2, of=3).name
     '1 in at least 2 of the last 3'
@@ -113,7 +115,7 @@ def count_of(symbols: str | Collection[str], *, at_least: int, of: int) -> LastS
 
 
 def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSymbols:
-    """Somewhere in the last `of` symbols there are `length` in a row among `symbols` (one symbol, or a list of them).
+    """Asks whether `length` consecutive symbols of the last `of` are among `symbols` (one symbol or a list).
 
     >>> sp.in_a_row(["1"], length=2, of=3).name
     '1 in 2 in a row of the last 3'
@@ -130,7 +132,7 @@ def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSym
 
 
 def at_least(events: int) -> AtLeast:
-    """At least so many events so far: a query for cumulative releases.
+    """Asks whether a person has had at least `events` events so far, for cumulative releases.
 
     >>> sp.at_least(3).name
     'atleast:3'
@@ -139,7 +141,7 @@ def at_least(events: int) -> AtLeast:
 
 
 def integer_argument(what: str, value: object) -> int:
-    """An integer of Python's or NumPy's (`True` is none), as Python's: NumPy's overflow."""
+    """A Python or NumPy integer as a Python integer, which cannot overflow; `True` is not accepted."""
     number = int(value) if isinstance(value, np.integer) else value
     argument_check.require(what, value, isinstance(number, int) and not isinstance(number, bool), "a whole number")
     return cast(int, number)
@@ -151,11 +153,11 @@ def whole_argument(what: str, value: object, low: int, high: int) -> int:
 
 
 def level_argument(what: str, value: object) -> float:
-    """A number above 0 and below 1, also as a float; NaN is neither."""
-    # Compared before it is converted too: a fraction may be beyond a float's range.
+    """A number that is above 0 and below 1 as a float too; NaN is refused."""
+    # It is also compared before it is converted, because a fraction may be beyond a float's range.
     number = float(value) if isinstance(value, float | np.floating | Fraction) and 0 < value < 1 else 0.0
     if not 0 < number < 1:
-        raise UnsupportedQuery(f"{what} lies between 0 and 1, got {describe_value(value)}")
+        raise UnsupportedQuery(f"{what} must lie between 0 and 1, got {describe_value(value)}")
     return number
 
 
@@ -190,7 +192,7 @@ def _listed(symbols: frozenset[str]) -> str:
 Number = TypeVar("Number", float, FloatArray)
 
 LEVEL = 0.95
-"""Of every interval in a plan, a series or a file: how often it covers the truth, at least."""
+"""Confidence level of every interval in a plan, a series or a file."""
 
 
 def quantile(level: float) -> float:
@@ -200,7 +202,7 @@ def quantile(level: float) -> float:
 
 def upper_quantile(tail: float) -> float:
     """The value that a standard normal variable exceeds with probability `tail`."""
-    # From the lower tail: near 1, the chance of all but the upper one is rounded to 1, whose quantile is infinite.
+    # Computed from the lower tail, because `1 - tail` may be rounded to 1, whose quantile is infinite.
     return -NormalDist().inv_cdf(tail)
 
 

@@ -1,8 +1,8 @@
-"""Who gets which symbol: a uniformly random choice among the synthetic rows of each group, with exact counts.
+"""Assigns symbols to synthetic rows: a uniformly random choice among the rows of each group, with exact counts.
 
-Each row first draws its symbol by itself, from a small table of its group's proportions; that leaves each count off by
-about the square root of the group. The few rows too many are then picked at random and moved to the symbols that lack
-them. Every step treats the rows of a group alike, so the result is uniform over all assignments with the given counts,
+Each row first draws its symbol independently, from a small table of its group's proportions. Each count is then off by
+about the square root of the group's size. The few surplus rows are picked at random and moved to the symbols that have too
+few. Every step treats the rows of a group alike, so the result is uniform over all assignments with the given counts,
 however coarse the table is.
 """
 
@@ -20,14 +20,14 @@ Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 """A small number per synthetic row: its window, its overlap, its weight or its symbol."""
 
 _CHUNK = 1 << 16
-"""Rows handled at a time: the working arrays stay in the cache, and the peak of memory does not grow with the panel."""
+"""Rows per chunk. The working arrays fit into the cache, and the peak of memory does not grow with the panel."""
 
 TABLE_BITS = 18
 """Size of the table of all groups, as a power of two: small enough for the cache."""
 
 
 ARRAYS_PER_MOVED_ROW = 7
-"""Arrays with a number for each row that may be moved to another symbol, while it is decided which rows are."""
+"""Number of arrays with an entry for each row that may be moved to another symbol, while the rows are selected."""
 
 
 def narrowest_dtype(states: int) -> type[np.uint8] | type[np.uint16]:
@@ -38,9 +38,9 @@ def narrowest_dtype(states: int) -> type[np.uint8] | type[np.uint16]:
 
 
 def last_symbols(windows: Codes, states: int) -> Codes:
-    """`windows mod states`: each window's newest symbols, as many as `states` codes can tell apart.
+    """`windows mod states`: each window's newest symbols, as many as `states` codes can represent.
 
-    By division, because NumPy divides small integers by a constant ten times as fast as it takes their remainder.
+    This uses division, because NumPy divides small integers by a constant ten times as fast as it takes their remainder.
     """
     if states > np.iinfo(windows.dtype).max:
         return windows.copy()
@@ -55,7 +55,7 @@ def shuffled_rows(counts: IntArray, rng: np.random.Generator) -> Codes:
 
 
 def assign_symbols(groups: Codes, counts: IntArray, rng: np.random.Generator) -> Codes:
-    """A symbol per row: in group `g`, exactly `counts[g, a]` rows, chosen uniformly at random, get symbol `a`."""
+    """One symbol per row: in group `g`, exactly `counts[g, a]` rows, chosen uniformly at random, get symbol `a`."""
     symbols, drawn = _draw(groups, counts, rng)
     surplus = drawn - counts
     if surplus.any():
@@ -64,12 +64,12 @@ def assign_symbols(groups: Codes, counts: IntArray, rng: np.random.Generator) ->
 
 
 def max_moved_rows(rows: int, cells: int, groups: int) -> int:
-    """The most rows that `assign_symbols` looks at to move some of them between cells.
+    """Maximum number of rows that `assign_symbols` examines to move some of them between cells.
 
     A cell is a symbol of a group. A cell of `c` rows has a standard deviation of at most the square root of `c`, and is
-    expected to have 0.4 of that too many; twice as many are looked at, which is at most 0.8 times the square root of
-    `rows * cells` for all cells together. To these come what the table of proportions is too coarse for, and 8 rows of each
-    cell that has too many, which are about half of them.
+    expected to have a surplus of 0.4 of that. Twice as many rows are examined, which is at most 0.8 times the square root of
+    `rows * cells` for all cells together. Added to these are the rows for which the table of proportions is too coarse, and
+    8 rows of each cell with a surplus, which are about half of the cells.
     """
     coarse = rows >> max(1, min(16, TABLE_BITS - (groups - 1).bit_length()))
     return min(rows, max(rows // 32, 4 * math.isqrt(rows * cells) // 5 + coarse + 5 * cells))
@@ -105,8 +105,8 @@ def _proportions(counts: IntArray, bits: int) -> Codes:
 def _correct_counts(groups: Codes, symbols: Codes, surplus: IntArray, sizes: IntArray, rng: np.random.Generator) -> None:
     """Move randomly chosen rows from cells drawn too often to cells drawn too rarely; a cell is a symbol of a group.
 
-    Where all cells are large, few of their rows are needed and probing rows at random finds them; else every row is looked
-    at, and a random part of each cell, some more than it has too many, is kept.
+    If all cells are large, few of their rows are needed, and probing rows at random finds them. Otherwise every row is
+    examined, and a random part of each cell is selected that is somewhat larger than its surplus.
     """
     q = surplus.shape[1]
     excess, lacking = np.maximum(surplus, 0).ravel(), np.maximum(-surplus, 0).ravel()
@@ -115,7 +115,7 @@ def _correct_counts(groups: Codes, symbols: Codes, surplus: IntArray, sizes: Int
         probes = 2 * int(share.max() * len(groups)) + 64
         if probes < len(groups) // 32:
             rows = np.sort(rng.integers(0, len(groups), size=probes))
-            rows = rows[np.diff(rows, prepend=-1) > 0]  # np.unique, ten times as fast
+            rows = rows[np.diff(rows, prepend=-1) > 0]  # np.unique, but ten times as fast
         else:
             chances = 2 * share + 8 * (excess > 0) / np.maximum(sizes.ravel(), 1)
             rows = _rows_at_random(groups, symbols, chances.reshape(surplus.shape), rng)
@@ -132,7 +132,7 @@ def _correct_counts(groups: Codes, symbols: Codes, surplus: IntArray, sizes: Int
 
 
 def _rows_at_random(groups: Codes, symbols: Codes, chances: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Each row independently, with about the chance of its cell; surely if that is 1 or more, never if it is 0."""
+    """Select each row independently, with about the probability of its cell: always if it is 1 or more, never if it is 0."""
     thresholds = np.ceil(np.minimum(chances.ravel(), 1) * (1 << 16)).astype(np.int32)
     found = []
     for start in range(0, len(groups), _CHUNK):
@@ -142,13 +142,13 @@ def _rows_at_random(groups: Codes, symbols: Codes, chances: FloatArray, rng: np.
 
 
 def _random_bits(size: int, rng: np.random.Generator) -> npt.NDArray[np.uint16]:
-    """16 random bits a row, taken from the generator four rows at a time."""
+    """16 random bits per row. One 64-bit number of the generator serves four rows."""
     bits: npt.NDArray[np.uint16] = rng.bit_generator.random_raw(size // 4 + 1).view(np.uint16)[:size]
     return bits
 
 
 def _cells(groups: Codes, symbols: Codes, shape: tuple[int, ...]) -> Codes:
-    """Each row's cell, `group * q + symbol`, in the narrowest type, which is far quicker to compute with."""
+    """Each row's cell, `group * q + symbol`, in the narrowest type, which is much faster."""
     narrow = narrowest_dtype(shape[0] * shape[1])
     cells: Codes = groups.astype(narrow)
     # With a single group q itself may not fit the type; modulo its range the result is the same.
@@ -158,12 +158,15 @@ def _cells(groups: Codes, symbols: Codes, shape: tuple[int, ...]) -> Codes:
 
 
 def _rank_within(ascending: IntArray) -> IntArray:
-    """The position of each entry among its equals."""
+    """The position of each entry among the entries equal to it."""
     return np.arange(len(ascending)) - np.searchsorted(ascending, ascending)
 
 
 def _receivers(givers: IntArray, lacking: IntArray, q: int) -> IntArray:
-    """For each giver, named by its group in ascending order, a lacking cell of the same group, each as often as it lacks."""
+    """For each surplus row, given by its group in ascending order, a cell of that group with too few rows.
+
+    A cell occurs once for each row that it lacks.
+    """
     cells = np.repeat(np.arange(len(lacking)), lacking)
     first = np.searchsorted(cells, givers * q)
     receivers: IntArray = cells[first + _rank_within(givers)]

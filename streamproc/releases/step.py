@@ -27,13 +27,13 @@ class Step:
 
     period: Period
     columns: Sequence[Column]
-    """The columns that come out in this period, oldest first."""
+    """The columns that are released in this period, oldest first."""
     measurements: Measurements
-    """The noisy integers behind them; they are paid for, so they are public."""
+    """The noisy integers that the columns are made from. Their cost is accounted for, so they are public."""
     counts: IntArray
-    """The released counts, padding included; empty if no column came out."""
+    """The released counts, padding included; empty if no column was released."""
     clamped: int
-    """How many counts had to be moved to what is possible."""
+    """Number of counts that were changed to a possible value."""
     estimates: FloatArray | None = None
     """Estimates of the counts before clamping, in people; None if the released counts are the estimates up to rounding."""
 
@@ -54,21 +54,21 @@ class Description(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Released counts beside those that their measurements imply."""
+    """The result of comparing released counts with the counts that their measurements imply."""
 
     different: int
-    """Counts that are not their estimate, rounded."""
+    """Number of counts that differ from their rounded estimate."""
     impossible: int
-    """Those of them that clamping cannot explain."""
+    """Number of those counts that clamping cannot explain."""
 
 
 class StepMemory(NamedTuple):
-    """Bytes of memory."""
+    """The memory that one step needs, in bytes."""
 
     kept: int
-    """What a step leaves behind."""
+    """Memory that is still in use after the step."""
     working: int
-    """What it needs besides while it runs."""
+    """Additional memory while the step runs."""
 
 
 class NamedQuery(NamedTuple):
@@ -80,14 +80,14 @@ class NamedQuery(NamedTuple):
 
 
 class ColumnCounter(ABC):
-    """Adds up columns, one period after the other."""
+    """Counts columns, one period after the other."""
 
     codes: Codes
-    """A small number for each synthetic person: all that later counts depend on."""
+    """A small number for each synthetic person, which is all that later counts depend on."""
 
     @abstractmethod
     def add(self, column: Column) -> IntArray | None:
-        """Take the next period's column; the counts of that period, or None if it has none yet."""
+        """Add the next period's column. Returns the counts of that period, or None if it has none yet."""
 
 
 class Estimator(ABC):
@@ -95,7 +95,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def add(self, measured: Measurements) -> None:
-        """Take the measurements of the next period."""
+        """Add the measurements of the next period."""
 
     @abstractmethod
     def estimates(self) -> FloatArray:

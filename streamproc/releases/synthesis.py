@@ -1,4 +1,4 @@
-"""All releases of a study together: one step a period, budget checked before any noise is drawn."""
+"""All releases of a study together: one step per period; the budget is checked before any noise is drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamproc.releases.step import Step
 
 @dataclass(frozen=True, eq=False)
 class Synthesis:
-    """A study after `period` periods: what it has promised, what it remembers, what it has spent."""
+    """A study after `period` periods: its contracts, the state of its releases and their spending."""
 
     period: Period
     contracts: Mapping[str, Contract]
@@ -24,7 +24,7 @@ class Synthesis:
 
     @classmethod
     def start(cls, contracts: Mapping[str, Contract]) -> Synthesis:
-        """Before period 1: nothing spent."""
+        """The synthesis before period 1, when nothing is spent."""
         states = {name: contract.initial_state() for name, contract in contracts.items()}
         return cls.resumed(Period(0), contracts, states, ())
 
@@ -36,7 +36,7 @@ class Synthesis:
         states: Mapping[str, ReleaseState],
         redrawn: tuple[Period, ...],
     ) -> Synthesis:
-        """After `period` periods, some of which may have been drawn twice."""
+        """The synthesis after `period` periods; those in `redrawn` were drawn again after an accepted loss."""
         accountants = {
             name: PrivacyAccountant(name, contract.rho, contract.mechanism, period, redrawn)
             for name, contract in contracts.items()
@@ -45,16 +45,16 @@ class Synthesis:
 
     @property
     def redrawn(self) -> tuple[Period, ...]:
-        """Periods drawn once more after an accepted loss; the same for every release."""
+        """Periods that were drawn again after an accepted loss; the same for every release."""
         return next(iter(self.accountants.values())).redrawn
 
     @property
     def spent(self) -> Rho:
-        """What all releases together have spent."""
+        """The spending of all releases together, in zCDP."""
         return total_spent([accountant.spent for accountant in self.accountants.values()])
 
     def rows(self, name: str) -> int | None:
-        """Synthetic people of a release; None until its first column."""
+        """Number of synthetic people of a release; None before its first column."""
         return self.contracts[name].rows(self.states[name])
 
     def _check_source(self, entropy: Entropy) -> None:
@@ -67,9 +67,10 @@ class Synthesis:
                 )
 
     def step(self, tally: Mapping[str, IntArray], entropy: Entropy) -> tuple[Synthesis, dict[str, Step]]:
-        """The next period of every release, from its exact tally.
+        """Compute the next period of every release from its exact tally.
 
-        Refuses, before anything is drawn, a source of noise that the contracts do not state, and a step above the budget.
+        Raises Refused, before anything is drawn, if `entropy.insecure` differs from the contracts, and BudgetExceeded if the
+        step would exceed a budget.
         """
         self._check_source(entropy)
         period = Period(self.period + 1)

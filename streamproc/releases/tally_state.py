@@ -1,4 +1,4 @@
-"""What is remembered of each real person, and the tallies that follow from it.
+"""The state that is stored for each real person, and the tallies that follow from it.
 
 This is the exact, secret side of a study. A gatherer keeps one state for each partition; the tallies of partitions add up.
 """
@@ -21,18 +21,18 @@ from streamproc.study import Study
 
 @dataclass(frozen=True, eq=False)
 class TallyState:
-    """A row for each person. It never changes in place: `fold` makes the next one."""
+    """One row of state for each person. It is immutable: `fold` returns the next state."""
 
     study: Study
     period: Period
     windows: Codes
-    """The newest symbols of each person, as many as any release needs, as a number in base `q`."""
+    """The newest symbols of each person as a number in base `q`, as many as the release that needs most of them."""
     weights: Mapping[str, npt.NDArray[Any]]
-    """What releases remember besides, by their names: a cumulative release remembers each person's events so far."""
+    """Additional state of each release, by its name. A cumulative release stores each person's number of events so far."""
 
     @classmethod
     def of(cls, study: Study, people: int) -> TallyState:
-        """`people` individuals before period 1."""
+        """The state of `people` individuals before period 1."""
         talliers = _talliers(study)
         longest = max(tallier.window for tallier in talliers.values())
         windows = np.zeros(people, dtype=narrowest_dtype(study.q**longest))
@@ -41,7 +41,7 @@ class TallyState:
 
     @staticmethod
     def releases_with_state(study: Study) -> list[str]:
-        """The names of the releases that remember something of each person besides the newest symbols."""
+        """The names of the releases that store more about each person than the newest symbols."""
         return [name for name, tallier in _talliers(study).items() if tallier.initial_state(0) is not None]
 
     def fold(self, symbols: npt.NDArray[np.uint8]) -> tuple[TallyState, dict[str, IntArray]]:

@@ -1,7 +1,7 @@
 """The kind `window`: synthetic people whose last `k` symbols are distributed like those of the real people.
 
 The counts of a period `t >= k` are those of the `q^k` windows of `k` symbols, by the base-`q` number of the window (oldest
-symbol most significant). The first `k` columns come out together, in period `k`.
+symbol most significant). The first `k` columns are released together, in period `k`.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from streamproc.study.releases import MAX_BINS, MAX_HORIZON
 from streamproc.validation import Validator
 
 ROW_COUNT_STDDEVS = 10
-"""Standard deviations that the number of synthetic people may be off under `histogram`: more has a chance below 1e-22."""
+"""Standard deviations that the number of synthetic people may be off under `histogram`; more has probability below 1e-22."""
 
 ARRAYS_PER_BIN = 16
-"""Arrays with a number for each bin that a step holds at once, at most, while it rounds, clamps and assigns."""
+"""Maximum number of arrays with an entry for each bin that a step holds while it rounds, clamps and assigns."""
 
 MAX_HEADLINES = 8
-"""Symbols whose shares describe a column: more would not fit on a line."""
+"""Maximum number of symbols whose shares describe a column on one line."""
 
 
 class WindowTallier(Tallier):
@@ -74,7 +74,7 @@ class WindowTallier(Tallier):
         return None, np.bincount(counted, minlength=self._size).astype(np.int64)
 
     def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
-        """Whether everybody is in exactly one window; nobody is while windows are incomplete."""
+        """Whether everybody is in exactly one window, or nobody is while windows are incomplete."""
         return int(counts.sum()) == (people if period >= self.window else 0)
 
 
@@ -305,7 +305,7 @@ class WindowContract(Contract):
     # Queries
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
-        """A 1 for each bin of which the query is true at `period`."""
+        """1 for each bin for which the query is true at `period`, else 0."""
         if not isinstance(query, LastSymbols):
             raise UnsupportedQuery(
                 f"{query.name}: release {self.name} is of kind {self.kind}, whose synthetic people follow real ones over "
@@ -320,11 +320,13 @@ class WindowContract(Contract):
         foreign = sorted(query.symbols.difference(self.alphabet))
         if foreign:
             known = ", ".join(self.alphabet)
-            raise UnsupportedQuery(f"{query.name}: {foreign[0]!r} is no symbol of release {self.name}, whose are {known}")
+            raise UnsupportedQuery(
+                f"{query.name}: {foreign[0]!r} is not a symbol of release {self.name}, whose symbols are {known}"
+            )
         if period < query.width:
             raise UnsupportedQuery(f"{query.name}: needs {query.width} periods, but period {period} comes before that")
         yes = [query.holds(window) for window in itertools.product(self.alphabet, repeat=query.width)]
-        newer = self.mechanism.q ** max(k - period, 0)  # symbols of the first k periods come all at once, at period k
+        newer = self.mechanism.q ** max(k - period, 0)  # the symbols of the first k periods are all released at period k
         weights: FloatArray = np.array(yes, dtype=float)[np.arange(self.mechanism.bins) // newer % len(yes)]
         return weights
 
@@ -332,19 +334,19 @@ class WindowContract(Contract):
         return window_stderr(self.mechanism, weights, period)
 
     def count_stderrs(self, period: Period) -> FloatArray:
-        """Renaming symbols maps any bin to any other, so all have the same error."""
+        """All bins have the same error, because renaming symbols maps any bin to any other."""
         one_bin = np.eye(1, self.mechanism.bins).ravel()
         return np.full(self.mechanism.bins, self.stderr(one_bin, period))
 
     def steady_period(self, period: Period) -> Period:
-        """What rounding adds settles `k` periods after the first step."""
+        """The variance from rounding is constant from `k` periods after the first step on."""
         return Period(min(period, 2 * self.mechanism.k))
 
     def first_period(self, query: Query) -> Period:
         return Period(cast(LastSymbols, query).width)
 
     def parse_query(self, name: str) -> NamedQuery:
-        """`bin:LABEL`; `symbol:S`, the newest symbol; `ever:S` and `always:S`, in the last `k` periods."""
+        """Accepts `bin:LABEL`; `symbol:S`, the newest symbol; `ever:S` and `always:S`, in the last `k` periods."""
         form, _, rest = name.partition(":")
         k = self.mechanism.k
         if form == "bin":
@@ -384,7 +386,7 @@ class WindowContract(Contract):
 
 
 def quoted(symbol: str) -> str:
-    """A symbol in quotation marks, so that it is not taken for a number or a word of the sentence."""
+    """A symbol in quotation marks, so that it is not mistaken for a number or a word of the sentence."""
     return f"“{symbol}”"
 
 

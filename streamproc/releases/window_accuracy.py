@@ -1,4 +1,4 @@
-"""Errors of the counts of a window release: variances that follow from public parameters, and counts that were clamped."""
+"""Errors of the counts of a window release: variances that follow from public parameters, and which counts were clamped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def noise_variance(mechanism: WindowMechanism, weights: FloatArray) -> float:
 
 
 def rounding_variance_of(mechanism: WindowMechanism, weights: FloatArray, period: Period) -> float:
-    """Variance that rounding adds to the same sum at `period`: that of each step so far, as far as it still counts.
+    """Variance that rounding adds to the same sum at `period`, from each earlier step that still affects it.
 
     Rounding errors within a group of `g` bins have variance `s^2` each and add up to zero, so their covariance is
     `s^2 g/(g-1) (I - J/g)`. An error carries over to the next step through the totals of the overlaps, evenly spread; it is
@@ -66,7 +66,7 @@ def clamped_windows(
     measurements: Sequence[Measurements],
     period: Period,
 ) -> BoolArray:
-    """The bins whose count at `period` was moved by clamping, then or while an older symbol of the window was newest.
+    """The bins whose count at `period` was changed by clamping, then or when an older symbol of the window was the newest.
 
     Clamping moves people between newest symbols. The totals of the next `k-1` steps, which keep that symbol in the window,
     follow from the moved counts; after that the symbol has left the window.
@@ -86,7 +86,7 @@ def _moved(
     measurements: Sequence[Measurements],
     period: Period,
 ) -> BoolArray:
-    """The bins whose count at `period` is beyond rounding of its estimate."""
+    """The bins whose count at `period` is neither the floor nor the ceiling of its estimate."""
     before = counts_at(Period(period - 1)) if period > contract.mechanism.k else None
     numerators, denominator = estimated_counts(contract, measurements[period - 1][0], before)
     return beyond_rounding(counts_at(period).reshape(numerators.shape), numerators, denominator).ravel()

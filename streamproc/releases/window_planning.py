@@ -22,7 +22,7 @@ class MeasureAlternative:
     measure: Measure
     chosen: bool
     bin_stderr_people: float
-    """From noise alone, the same at every period."""
+    """Standard error from noise alone, which is the same at every period."""
     n_pad: int
     rows: int
     variance_ratio: float
@@ -46,7 +46,7 @@ class WindowPlanner(ReleasePlanner):
         self._release = release
 
     def typical_queries(self) -> Iterator[NamedQuery]:
-        """By symmetry every bin, and every symbol, has the error of the one asked about."""
+        """By symmetry every bin, and every symbol, has the same error as the one in the query."""
         k, alphabet = self._contract.mechanism.k, self._contract.alphabet
         first, one = alphabet[0], alphabet[1]
         yield NamedQuery("bin", f"one bin, such as {bin_label([first] * k, alphabet)}", exactly(*[first] * k))

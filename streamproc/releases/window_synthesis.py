@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from streamproc.releases.window import WindowContract
 
 MAX_NUMERATOR = 2**62
-"""Nothing computed from counts may come near the 64-bit limit, at which the noise mechanism would saturate silently."""
+"""Maximum of numbers that are computed from counts. The noise mechanism would silently saturate at the 64-bit limit."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowState:
-    """What synthesis must remember between periods; it never changes in place."""
+    """The state between periods. It is immutable."""
 
     period: Period
     windows: Codes
-    """Each synthetic row's current window; empty until the first `k` periods are over."""
+    """Each synthetic row's current window; empty before period `k`."""
     counts: IntArray
-    """How many rows have each window."""
+    """Number of rows with each window."""
 
     @classmethod
     def initial(cls, mechanism: WindowMechanism) -> WindowState:
-        """Before period 1."""
+        """The state before period 1."""
         none = np.zeros(0, dtype=narrowest_dtype(mechanism.bins))
         return cls(Period(0), none, np.zeros(mechanism.bins, dtype=np.int64))
 
@@ -47,7 +47,7 @@ class WindowState:
 def step_window(
     contract: WindowContract, state: WindowState, tally: IntArray, noise: NoiseSource
 ) -> tuple[WindowState, Step]:
-    """One period: `tally` holds the exact count of each window (all zero while windows are incomplete)."""
+    """Compute the next period; `tally` holds the exact count of each window (all zero while windows are incomplete)."""
     mechanism = contract.mechanism
     period = Period(state.period + 1)
     _check_tally(contract, period, tally)
@@ -105,9 +105,9 @@ def contrasts(groups: IntArray) -> IntArray:
 def estimated_counts(contract: WindowContract, noisy: IntArray, before: IntArray | None) -> tuple[IntArray, int]:
     """The counts that a period's measurements imply, before rounding and clamping: numerators and their denominator.
 
-    A group whose total is kept is a row; the rows in order hold the bins in order. `before` are the counts released one
-    period earlier, None at the first step. Measurements beyond what synthesis can make give exact numerators, as Python's
-    integers.
+    Each row is a group whose total is preserved; the rows in order hold the bins in order. `before` are the counts released
+    one period earlier, None at the first step. Measurements that are too large for 64-bit arithmetic give exact numerators
+    as Python integers.
     """
     mechanism = contract.mechanism
     g = mechanism.q if before is not None else mechanism.bins
@@ -153,7 +153,7 @@ def _check_tally(contract: WindowContract, period: Period, tally: IntArray) -> N
 
 
 def round_groups(numerators: IntArray, denominator: int, rng: np.random.Generator) -> IntArray:
-    """Round `numerators / denominator`, a group a row, so that each row keeps its (whole) total.
+    """Round `numerators / denominator`, one group per row, so that each row keeps its total, which is an integer.
 
     Each entry becomes its floor or its ceiling, the ceiling with probability equal to its fraction: the cumulative sums of
     a freshly permuted row are all shifted by one uniform `U` in `{0..denominator-1}` before they are floored. The
@@ -189,7 +189,7 @@ def rounding_variance(denominator: int) -> float:
 def clamp_groups(counts: IntArray, totals: IntArray, rng: np.random.Generator) -> tuple[IntArray, int]:
     """Make every entry of every row at least 0 while row `i` keeps its sum `totals[i] >= 0`.
 
-    Answers with the new counts and how many entries changed. Post-processing: it sees noisy counts only.
+    Returns the new counts and the number of entries that changed. This is post-processing: it uses noisy counts only.
     """
     wanting = np.flatnonzero((counts < 0).any(axis=1))
     if not len(wanting):
@@ -201,7 +201,7 @@ def clamp_groups(counts: IntArray, totals: IntArray, rng: np.random.Generator) -
 
 
 def _clamp(counts: IntArray, total: int, rng: np.random.Generator) -> IntArray:
-    """Take the largest `tau >= 0` from every entry that leaves at least `total`, then one more from randomly chosen ones."""
+    """Subtract from every entry the largest `tau >= 0` that leaves at least `total`, then 1 from randomly chosen entries."""
     if total == 0:
         return np.zeros_like(counts)
     lowered = np.maximum(counts - _largest_level(counts, total), 0)
@@ -221,11 +221,11 @@ def _largest_level(counts: IntArray, total: int) -> int:
 
 
 def compare_windows(counts: IntArray, numerators: IntArray, denominator: int) -> Comparison:
-    """Compare counts, a group a row, with their estimates `numerators / denominator`.
+    """Compare counts, one group per row, with their estimates `numerators / denominator`.
 
     Rounding gives the floor or the ceiling of an estimate, and keeps the total of each group. Clamping changes only groups
-    in which rounding can give a negative count. It keeps their total and raises no count but negative ones, to 0: so a
-    clamped count is at most the ceiling, or 0.
+    in which rounding can give a negative count. It keeps their total, raises negative counts to 0 and raises no other
+    count, so a clamped count is at most the ceiling, or 0.
     """
     different = beyond_rounding(counts, numerators, denominator)
     ceiling = -(-numerators // denominator)
@@ -242,8 +242,8 @@ def padding_of(mechanism: WindowMechanism, beta: float) -> int:
 
         n_pad = (sqrt(2 v') + sqrt((1 - q^-k) / (2 (1 - 1/q)))) sqrt(ln(m R / beta)),
 
-    each of the `m R` bins of a study falls below zero with probability at most `beta / (m R)`. Computed in decimals, because
-    every machine must come to the same public number.
+    each of the `m R` bins of a study falls below zero with probability at most `beta / (m R)`. It is computed in decimals,
+    because the public number must be the same on every machine.
     """
     with localcontext(Context(prec=40)):
         q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)
@@ -254,5 +254,5 @@ def padding_of(mechanism: WindowMechanism, beta: float) -> int:
 
 
 def max_window_rows(bins: int) -> int:
-    """The most synthetic people that a window release of so many bins may have."""
+    """Maximum number of synthetic people of a window release with this number of bins."""
     return int(min(MAX_ROWS, MAX_NUMERATOR // bins**2))

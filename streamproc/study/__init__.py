@@ -1,4 +1,4 @@
-"""The study: what it is, how it is read from text, and what people reported in it. Pure: no files, no clock."""
+"""The study: what it is, and how it is read from text. This package opens no file and reads no clock."""
 
 from streamproc.study.releases import CumulativeRelease, Release, WindowRelease
 from streamproc.study.schedule import Schedule

@@ -1,4 +1,4 @@
-"""What makes a study the same study: a digest of everything that must not change while it runs."""
+"""The fingerprint of a study: a digest of everything that must not change while it runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamproc.study.study import Study
 
 
 def public_values(study: Study) -> dict[str, Any]:
-    """The parsed values that are fixed, all public: not the broker's address and not the schedule, which may move."""
+    """The values that are fixed, all public. The broker's address and the schedule may change, so they are left out."""
     population, privacy = study.population, study.privacy
     return {
         "name": study.name,
@@ -34,7 +34,7 @@ def public_values(study: Study) -> dict[str, Any]:
 
 
 def roster_digest(individuals: Iterable[str], key: bytes) -> bytes:
-    """A keyed digest of who is on the roster, whatever the order of its lines."""
+    """A keyed digest of the ids on the roster. It does not depend on their order."""
     digest = hashlib.blake2b(key=key, digest_size=32)
     for individual in sorted(individuals):
         digest.update(individual.encode() + b"\0")
@@ -42,6 +42,6 @@ def roster_digest(individuals: Iterable[str], key: bytes) -> bytes:
 
 
 def fingerprint(study: Study, roster: bytes | None) -> bytes:
-    """32 bytes that any change to the study changes; `roster` is its keyed digest, if there is one."""
+    """The 32 bytes that identify a study: a change to any fixed value changes them. `roster` is `roster_digest`, if any."""
     text = json.dumps(public_values(study), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode() + b"\0" + (roster or b"")).digest()

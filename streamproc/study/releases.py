@@ -24,22 +24,22 @@ from streamproc.privacy.window import Measure
 from streamproc.validation import Validator, format_value
 
 MAX_HORIZON = 10_000
-"""Periods of a study."""
+"""Maximum number of periods of a study."""
 
 MAX_BINS = 65_536
-"""Windows of `k` symbols that a window release may tell apart, `q^k`."""
+"""Maximum of `q^k`, the number of bins of a window release."""
 
 MAX_CUMULATIVE_HORIZON = 2_000
-"""Periods of a study with a cumulative release."""
+"""Maximum number of periods of a study with a cumulative release."""
 
 EVENT_ALPHABET = ("0", "1")
 """The alphabet of a cumulative release's columns: no event, an event."""
 
 EQUAL_SHARE = Fraction(0)
-"""Stands for an equal part of what the releases with a stated share leave of the budget."""
+"""Means that the release gets an equal part of the budget that the releases with a stated share leave."""
 
 study_check = Validator(lambda key, got, allowed: StudyError(key, format_value(got), allowed))
-"""Checks values of a study; an error names the key, what came and what is allowed."""
+"""Checks values of a study; an error names the key, the value and what is allowed."""
 
 
 class ReleaseTable(Protocol):
@@ -52,13 +52,13 @@ class ReleaseTable(Protocol):
 
 @dataclass(frozen=True)
 class Release(ABC):
-    """What every kind of release has. Values check themselves when they are made."""
+    """The settings that every kind of release has. The constructor checks them."""
 
     name: str
-    """Also the name of its topic and of its files."""
+    """Name of the release, which its topic and its files also have."""
 
     kind: ClassVar[str]
-    """The word in the study file."""
+    """The value of `kind` in the study file."""
     keys: ClassVar[tuple[str, ...]]
     """Keys of the study file that this kind has besides `name`, `kind` and `share`."""
 
@@ -74,7 +74,7 @@ class Release(ABC):
 
     @property
     def first_column(self) -> int:
-        """The period in which the first columns come out; they are those of all periods up to it."""
+        """The period in which the first columns are released: those of all periods up to it."""
         return 1
 
     def column_alphabet(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
@@ -110,9 +110,9 @@ class WindowRelease(Release):
     """Periods in a window."""
     measure: Measure = "contrast"
     beta: float = 0.05
-    """Chance that any bin is ever clamped; it sets the padding."""
+    """Probability that any bin is ever clamped; it determines the padding."""
     share: Fraction = EQUAL_SHARE
-    """Of the study's budget, exactly as written, or `EQUAL_SHARE`."""
+    """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
 
     kind: ClassVar[str] = "window"
     keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta")
@@ -156,7 +156,7 @@ class CumulativeRelease(Release):
     counter: CounterName = "sqrt"
     allocation: Allocation = "equal-max"
     share: Fraction = EQUAL_SHARE
-    """Of the study's budget, exactly as written, or `EQUAL_SHARE`."""
+    """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
 
     kind: ClassVar[str] = "cumulative"
     keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event")
@@ -177,7 +177,7 @@ class CumulativeRelease(Release):
     def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
         event = table.words("event")
         if event == ():
-            # An empty list was written, which is not the same as leaving the key out.
+            # The file has an empty list, which is not the same as leaving the key out.
             allowed = "a list of symbols, at least one and not the whole alphabet"
             raise StudyError(f"release.{table.get('name')}.event", "[]", allowed)
         counter, allocation = table.get("counter", "sqrt"), table.get("allocation", "equal-max")
@@ -210,11 +210,11 @@ class CumulativeRelease(Release):
 
 
 RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in (WindowRelease, CumulativeRelease)}
-"""The class of each kind, by the word in the study file."""
+"""The class of each kind, by the value of `kind` in the study file."""
 
 
 def check_release_name(key: str, value: object) -> None:
-    """A release's name is also that of its file, next to `errors.csv`, which `replay --repeat` writes."""
+    """Check a release's name. Its file is next to `errors.csv`, which `replay --repeat` writes."""
     study_check.name(key, value)
     study_check.require(key, value, value != "errors", "another name, since errors.csv holds the errors of a replay")
 
@@ -228,7 +228,7 @@ def _checked_share(name: str, share: object) -> Fraction:
 
 
 def check_shares(releases: Sequence[Release]) -> None:
-    """Raise StudyError if releases together may spend more than the study's budget."""
+    """Raise StudyError if the releases together may spend more than the study's budget."""
     left = Fraction(1)
     for release in releases:
         if release.share > left:
@@ -238,13 +238,13 @@ def check_shares(releases: Sequence[Release]) -> None:
 
 
 def share_the_rest(releases: Sequence[Release]) -> tuple[Release, ...]:
-    """The releases, those without a stated share with equal parts of what the others leave."""
+    """The releases with all shares filled in: those without a stated share get equal parts of what the others leave."""
     without = [release for release in releases if release.share == EQUAL_SHARE]
     if not without:
         return tuple(releases)
     rest = 1 - sum((release.share for release in releases), Fraction(0))
     if rest <= 0:
-        allowed = "a share, but the other releases leave nothing of the budget: lower theirs"
+        allowed = "lower shares of the other releases, which leave nothing of the budget"
         raise StudyError(f"release.{without[0].name}.share", "nothing", allowed)
     equal = rest / len(without)
     return tuple(release.with_share(equal) if release.share == EQUAL_SHARE else release for release in releases)

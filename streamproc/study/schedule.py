@@ -1,4 +1,4 @@
-"""When periods end, by the calendar. Nothing here reads a clock."""
+"""The schedule: when periods end, by the calendar. Nothing here reads a clock."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Schedule:
     every: Every
     """Length of a period; "month" is a calendar month."""
     grace: timedelta = timedelta(0)
-    """How long after its end a period still takes reports."""
+    """How long after its end a period still accepts reports."""
     release_after: timedelta | None = None
-    """How long after its scheduled cut a period is published, and not before; None: as soon as it is computed."""
+    """How long after its scheduled cut a period is published; None publishes it as soon as it is computed."""
 
     def __post_init__(self) -> None:
         _check_start(self.start)
@@ -52,7 +52,7 @@ class Schedule:
     def end_of(self, period: int) -> datetime:
         """When `period` ends, in UTC, without grace; `end_of(0)` is the start.
 
-        A month that lacks the day of `start` ends on its last day, and the next one is not moved by that.
+        A month without the day of `start` ends on its last day, which does not change the end of the next month.
         """
         if isinstance(self.every, timedelta):
             return self.start + period * self.every
@@ -73,9 +73,9 @@ class Schedule:
 
     @property
     def periods_ahead(self) -> int:
-        """How far a report that comes within its own period may be ahead of the last period closed.
+        """The number of periods by which a report sent within its own period may be ahead of the last closed period.
 
-        In its grace a period is open while people report for later ones already: those that the grace spans, and one more.
+        During its grace a period is still open while people report for later periods: those within the grace, and one more.
         """
         if not self.grace:
             return 1

@@ -1,4 +1,4 @@
-"""The study: the public contract that is fixed before period 1. Every value refuses nonsense when it is made."""
+"""The study: the public contract that is fixed before period 1. Every constructor checks its values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Study:
     alphabet: tuple[str, ...]
     """Symbols; their order is the order of indices, bins and labels everywhere."""
     horizon: int
-    """Periods, `T`."""
+    """Number of periods, `T`."""
     population: Population
     privacy: Privacy
     releases: tuple[Release, ...]
@@ -44,8 +44,8 @@ class Study:
         object.__setattr__(self, "releases", share_the_rest(completed))
         for place, release in enumerate(self.releases):
             if release.name.lower() in [other.name.lower() for other in self.releases[:place]]:
-                # Some file systems do not tell upper from lower case.
-                allowed = "a name no earlier release has, also in other letter case"
+                # Some file systems do not distinguish upper case from lower case.
+                allowed = "a name that no earlier release has, also in another letter case"
                 raise StudyError(f"release[{place + 1}].name", format_value(release.name), allowed)
             release.check_fits(self.alphabet, self.horizon)
         check_shares(self.releases)
@@ -66,12 +66,12 @@ class Study:
 
     @property
     def q(self) -> int:
-        """Symbols in the alphabet."""
+        """Number of symbols in the alphabet."""
         return len(self.alphabet)
 
     @property
     def symbol_index(self) -> dict[str, int]:
-        """Each symbol's place in the alphabet, from 0."""
+        """Each symbol's index in the alphabet, from 0."""
         return {symbol: index for index, symbol in enumerate(self.alphabet)}
 
     def release(self, name: str) -> Release:
@@ -88,29 +88,29 @@ def _check_releases(value: object) -> None:
 
 
 MAX_RHO = 1000
-"""Of a whole study: a budget that protects nobody is a slip of the pen."""
+"""Maximum budget of a study. A larger one would protect nobody, so it is taken for a typing error."""
 
 DELTA = 1e-6
-"""At which epsilon is stated, unless the study says otherwise."""
+"""The delta at which epsilon is stated, unless the study says otherwise."""
 
 _ROUNDING = 1e-9
-"""Relative: far above what rounding epsilon and delta down can take from a budget."""
+"""Relative difference, far above what rounding epsilon and delta down can take from a budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
-    """The budget of the whole study, as given: exactly one of `rho` and `epsilon`."""
+    """The budget of the whole study. Exactly one of `rho` and `epsilon` is given."""
 
     rho: float | None = None
-    """In zCDP."""
+    """The budget in zCDP."""
     epsilon: float | None = None
-    """At `delta`."""
+    """The budget as the epsilon at `delta`."""
     delta: float = DELTA
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-    """Zero-out describes no input of the program: see `Adjacency.ZERO_OUT`."""
+    """For a window release, zero-out does not relate any two inputs of the program: see `Adjacency.ZERO_OUT`."""
     limit: Rho | None = field(default=None, compare=False)
-    """What releases may spend, in zCDP, where that is less than `budget`: a study file states decimals, and the float next
-    to a decimal may lie above it. No more than rounding may lie between the two."""
+    """What the releases may spend, in zCDP, if that is less than `budget`. A study file states decimals, and the float
+    nearest to a decimal may be above it. The two may differ by rounding only."""
 
     def __post_init__(self) -> None:
         if (self.rho is None) == (self.epsilon is None):
@@ -138,7 +138,7 @@ class Privacy:
 
     @property
     def budget(self) -> Rho:
-        """The whole study's budget in zCDP as it is stated: `rho`, or the largest whose epsilon at `delta` is not above."""
+        """The stated budget of the study in zCDP: `rho`, or the largest whose epsilon at `delta` is at most `epsilon`."""
         if self.rho is not None:
             return Rho(self.rho)
         assert self.epsilon is not None
@@ -157,10 +157,10 @@ MAX_PEOPLE = 2**30
 
 @dataclass(frozen=True)
 class Missing:
-    """How a missing report is filled: with the symbol before it, or always with `fill`. Never from other people."""
+    """How a missing report is filled: with the person's previous symbol, or with `fill`. Other people are never used."""
 
     fill: str | None = None
-    """The fixed symbol; None carries the person's own last symbol on."""
+    """The fixed symbol; None repeats the person's own last symbol."""
 
     def __post_init__(self) -> None:
         if self.fill is not None:
@@ -175,16 +175,16 @@ class Population:
     """Who takes part."""
 
     initial: str
-    """What `carry` takes before a person's first report."""
+    """The symbol that `carry` uses before a person's first report."""
     size: int | None = None
-    """People expected: for planning, and checked against a panel file."""
+    """Expected number of people, for planning. Without a roster, a panel file must have as many."""
     roster: str | None = None
-    """File with an id a line; None admits whoever reports in period 1."""
+    """File with one id per line; None admits the people who report in period 1."""
     missing: Missing = Missing()
     duplicates: Duplicates = "first"
     """Which of a person's reports for one period counts."""
     ahead: int | None = None
-    """A report for a period further ahead of the last one closed before it is rejected; None rejects none for that."""
+    """Reports for a period more than `ahead` periods after the last closed one are rejected; None sets no limit."""
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -207,7 +207,7 @@ class Broker:
     url: str
     """`embedded:FOLDER`, or `kafka://host:port,host:port`."""
     partitions: int = 4
-    """Of the reports topic; fixed for the study."""
+    """Number of partitions of the reports topic, which never changes."""
 
     def __post_init__(self) -> None:
         if not (is_path(self.url) and (self.folder is not None or self.servers)):
@@ -218,7 +218,7 @@ class Broker:
 
     @property
     def folder(self) -> str | None:
-        """Where an embedded broker keeps its files, as written; None for Kafka."""
+        """The folder of an embedded broker, as written; None for Kafka."""
         folder = self.url.removeprefix("embedded:")
         return folder if folder != self.url and is_path(folder) else None
 
@@ -232,7 +232,7 @@ class Broker:
 
 
 def bin_label(symbols: Sequence[str], alphabet: Sequence[str]) -> str:
-    """The label of one window, oldest symbol first: joined by `|` if any symbol of the alphabet is longer than one."""
+    """The label of a window, oldest symbol first, joined by `|` if a symbol of the alphabet has more than one character."""
     return _joint(alphabet).join(symbols)
 
 

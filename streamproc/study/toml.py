@@ -1,4 +1,4 @@
-"""From the text of a study file to a `Study`. The values check themselves; here is only the shape of the file."""
+"""Parses the text of a study file into a `Study`. This module checks the keys; the constructors check the values."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _OF_EVERY_RELEASE = ("name", "kind", "share")
 
 
 def parse_study(text: str, source: str = "study file") -> Study:
-    """The study that `text`, in TOML, describes. A mistake raises one StudyError, one line that names the key.
+    """The study that `text`, in TOML, describes. Raises StudyError, whose one-line message names the key.
 
-    What is not even TOML has no keys: then the line names the `source`.
+    If the text is not TOML, the message names the `source` instead.
     """
     file = Table("", _toml(text, source))
     file.only(("study", "population", "privacy", "release", "broker", "schedule"))
     head = file.table("study")
     head.only(("name", "alphabet", "horizon"))
-    # Defaults below depend on these two, so they are checked before the study is made.
+    # Defaults below depend on these two, so they are checked first.
     name, alphabet = head.get("name"), head.words("alphabet")
     study_check.name(head.key("name"), name)
     study_check.alphabet(head.key("alphabet"), alphabet)
@@ -51,26 +51,26 @@ def parse_study(text: str, source: str = "study file") -> Study:
 
 
 _MOST_DOTS = 1_000
-"""In one line. Python's TOML reader takes time by the square of the parts of a dotted key: minutes for a file of 100 kB."""
+"""Maximum per line. Python's TOML parser is quadratic in the parts of a dotted key: minutes for a file of 100 kB."""
 
 
 _PLACE = re.compile(r"\((at [a-z0-9 ,]+)\)$")
-"""At the end of what Python says about a text that is not TOML. The rest may quote it: a panel file may have been named."""
+"""The place in Python's message about an invalid TOML text. The rest may quote the text, which may be a panel file."""
 
 
 def _toml(text: str, source: str) -> dict[str, Any]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") > _MOST_DOTS:
-            raise StudyError(source, f"more than {_MOST_DOTS} dots at line {number}", "keys of a usual length")
+            raise StudyError(source, f"more than {_MOST_DOTS} dots at line {number}", f"at most {_MOST_DOTS} in a line")
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
-        got = f"what is not TOML {place[1]}" if place else "what is not TOML"
+        got = f"text that is not TOML {place[1]}" if place else "text that is not TOML"
         raise StudyError(source, got, "a file in TOML") from None
     except (ValueError, DecimalException, RecursionError):
-        # What TOML allows and Python does not: integers of over 4300 digits, endless exponents, endless nesting.
-        raise StudyError(source, "a number or a nesting without end", "values of a usual size") from None
+        # TOML allows integers of over 4300 digits, huge exponents and deep nesting; Python does not.
+        raise StudyError(source, "a number that is too long, or nesting that is too deep", "ordinary values") from None
 
 
 def _population(table: Table, alphabet: tuple[str, ...]) -> Population:
@@ -117,14 +117,14 @@ def _releases(found: object) -> tuple[Release, ...]:
 
 
 def _release_table(items: dict[str, Any], place: int) -> Table:
-    """A release goes by its name; by its place in the file, from 1, only where the name itself is wrong."""
+    """The table of a release. Errors give the release's name, or its position in the file, from 1, if the name is wrong."""
     nameless = Table(f"release[{place}]", items)
     check_release_name(nameless.key("name"), nameless.get("name"))
     return Table(f"release.{items['name']}", items)
 
 
 def _release(table: Table) -> Release:
-    # A misspelt `kind` is better called unknown than missing.
+    # First with the keys of all kinds, so that a misspelt `kind` is reported as unknown, not as missing.
     table.only((*_OF_EVERY_RELEASE, *(key for kind in RELEASE_KINDS.values() for key in kind.keys)))
     kind = table.get("kind")
     study_check.choice(table.key("kind"), kind, RELEASE_KINDS, joiner=", ", quote='"')
@@ -163,7 +163,7 @@ _MOST_DECIMALS = 30
 
 @dataclass(frozen=True)
 class Table:
-    """One TOML table and the key under which a steward finds it; "" is the file itself."""
+    """One TOML table and its key in the file; "" is the file itself."""
 
     path: str
     items: dict[str, Any]
@@ -174,7 +174,7 @@ class Table:
         return f"{self.path}.{bare}" if self.path else bare
 
     def only(self, allowed: Sequence[str], where: str = "") -> None:
-        """Refuse a key that is not `allowed`, and suggest the one that was meant."""
+        """Raise StudyError for a key that is not `allowed`. The message suggests a similar key."""
         for name in self.items:
             if name not in allowed:
                 near = get_close_matches(name, allowed, n=1)
@@ -182,23 +182,23 @@ class Table:
                 raise StudyError(self.key(name), "an unknown key", ", ".join(allowed) + where + hint)
 
     def table(self, name: str) -> Table:
-        """A sub-table; empty if it is left out, so that what is missing in it is named."""
+        """A sub-table; empty if it is left out, so that an error names the key that is missing in it."""
         value = self.items.get(name, {})
         if not isinstance(value, dict):
             raise StudyError(self.key(name), format_value(value), f"a table, [{name}]")
         return Table(self.key(name), value)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value as TOML has it. A required key that is missing gives None, which the study's values refuse."""
+        """The value as TOML has it. A missing required key gives None, which the constructors of the study refuse."""
         return self.items.get(name, default)
 
     def words(self, name: str) -> Any:
-        """A list as a tuple; anything else as it is, for the study's values to refuse."""
+        """A list as a tuple; anything else unchanged, for the constructors of the study to refuse."""
         value = self.items.get(name)
         return tuple(value) if isinstance(value, list) else value
 
     def real(self, name: str, default: float | None = None) -> Any:
-        """A number as a float; anything else, also what no float holds, as it is, to be refused."""
+        """A number as a float; anything else, also a number beyond a float's range, unchanged, to be refused later."""
         value = self.items.get(name, default)
         if isinstance(value, Decimal):
             return float(value)
@@ -207,20 +207,20 @@ class Table:
         return value
 
     def real_down(self, name: str, default: float) -> float:
-        """The largest float that is not above the number, once `real` has been accepted; `default` if it is left out."""
+        """The largest float not above the number, or `default` if it is left out. Call it after `real` has been accepted."""
         value = self.items.get(name, default)
-        # Compared as decimals: the fraction of 1e-300000 would have as many digits.
+        # Compared as decimals, because 1e-300000 as a fraction would have 300,000 digits.
         nearest = float(value)
         return math.nextafter(nearest, -math.inf) if isinstance(value, Decimal) and Decimal(nearest) > value else nearest
 
     def exact(self, name: str) -> Any:
-        """A number as the exact fraction that is written; anything else as it is, to be refused."""
+        """A number as exactly the fraction that is written; anything else unchanged, to be refused later."""
         value = self.items.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return Fraction(value) if value.bit_length() < 64 else value
         if not (isinstance(value, Decimal) and value.is_finite()):
             return value
-        # 1e-999999999 is a short text and a fraction of a billion digits.
+        # 1e-999999999 is a short text, but its fraction has a billion digits.
         places = value.as_tuple().exponent
         if not (isinstance(places, int) and abs(places) <= _MOST_DECIMALS):
             raise StudyError(self.key(name), format_value(value), f"at most {_MOST_DECIMALS} decimals")

@@ -35,7 +35,7 @@ class Checkpoint:
 
 
 def write_checkpoint(disk: StateFolder, fingerprint: bytes, stored: Checkpoint) -> int:
-    """Persist; when this returns the draw is durable. Answers with the file's size in bytes."""
+    """Write the checkpoint; the draw is durable when this returns. Returns the file's size in bytes."""
     synthesis, draft = stored.synthesis, stored.pending
     body = pack_arrays(
         {

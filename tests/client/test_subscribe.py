@@ -33,12 +33,12 @@ class Away(Faults):
             raise LogUnavailable("nobody is there")
 
 
-async def followed(away: Away, patience: float) -> list[tuple[str, int]]:
+async def followed(away: Away, timeout: float) -> list[tuple[str, int]]:
     simulated = await begin_study()
     columns = []
 
     async def follow() -> None:
-        async for column in subscribe(simulated.connection("analyst", away), STUDY, patience=patience):
+        async for column in subscribe(simulated.connection("analyst", away), STUDY, timeout=timeout):
             columns.append((column.release, int(column.period)))
 
     await asyncio.gather(run_with_tallies(simulated, simulated.synthesizer().run()), follow())
@@ -48,14 +48,14 @@ async def followed(away: Away, patience: float) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("questions", [0, 1, 4, 8, 12])
 def test_a_broker_that_comes_back_in_time_costs_nothing(questions: int) -> None:
     away = Away(questions, seconds=8)
-    columns = in_virtual_time(followed(away, patience=10))
+    columns = in_virtual_time(followed(away, timeout=10))
     assert away.until is not None
     assert sorted(columns) == sorted(ALL)
 
 
 def test_a_broker_that_stays_away_is_an_error_after_the_time_allowed() -> None:
     with pytest.raises(LogUnavailable, match="nobody is there"):
-        in_virtual_time(followed(Away(4, seconds=100), patience=10))
+        in_virtual_time(followed(Away(4, seconds=100), timeout=10))
 
 
 async def waited_for(simulated: SimulatedStudy, release: str | None = None) -> list[Mapping[str, int]]:

@@ -85,9 +85,9 @@ class Prometheus:
             pass
         return []
 
-    def wait_for(self, *expressions: str, patience: float = PATIENCE) -> None:
-        """Until none of them comes back empty."""
-        deadline = time.monotonic() + patience
+    def wait_for(self, *expressions: str, timeout: float = PATIENCE) -> None:
+        """Wait until every expression has a result."""
+        deadline = time.monotonic() + timeout
         while empty := [expression for expression in expressions if not self.query(expression)]:
             assert time.monotonic() < deadline, "nothing came back from:\n" + "\n".join(empty)
             time.sleep(0.2)

@@ -33,12 +33,12 @@ def test_a_bad_study_is_refused_in_one_line_that_names_the_key(text: str, key: s
 @pytest.mark.parametrize(
     ("text", "got"),
     [
-        ("[study\nname = 3", "what is not TOML at line 1, column 7"),
-        ("[study]\nname = secret", "what is not TOML at line 2, column 8"),
-        ("[secret]\n[secret]", "what is not TOML at line 2, column 8"),
-        ("a = {secret = 1, secret = 2}", "what is not TOML at line 1, column 28"),
-        ('name = "secret', "what is not TOML at end of document"),
-        ("individual,1,2\nsecret,0,1", "what is not TOML at line 1, column 11"),
+        ("[study\nname = 3", "text that is not TOML at line 1, column 7"),
+        ("[study]\nname = secret", "text that is not TOML at line 2, column 8"),
+        ("[secret]\n[secret]", "text that is not TOML at line 2, column 8"),
+        ("a = {secret = 1, secret = 2}", "text that is not TOML at line 1, column 28"),
+        ('name = "secret', "text that is not TOML at end of document"),
+        ("individual,1,2\nsecret,0,1", "text that is not TOML at line 1, column 11"),
         ("\na = 1" + ".1" * 1001, "more than 1000 dots at line 2"),
     ],
 )

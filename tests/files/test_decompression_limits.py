@@ -45,7 +45,7 @@ BOMBS: dict[str, tuple[Iterable[bytes], str]] = {
     "a cell without end": ((HEADER, *[b"a" * MIB] * 24), "line 2 or later: expected a row of at most"),
     "a quote never closed": ((HEADER, b'"', *[b"a\n" * MIB] * 12), "no cell above 128 kB"),
     "a row whose every cell holds a line end": ((HEADER, *[b'"\n",' * (MIB // 4)] * 24), "expected a row of at most"),
-    "one person a million times": ((HEADER, *[b"zoe,0,0,0\n" * 10_000] * 100), "line 3, column 1: the id of line 2 again"),
+    "one person a million times": ((HEADER, *[b"zoe,0,0,0\n" * 10_000] * 100), "line 3, column 1: repeats the id of line 2"),
     "nothing but NUL": ((HEADER, *[b"\0" * MIB] * 24), "line 2"),
 }
 
@@ -83,7 +83,7 @@ def test_a_parquet_file_of_one_person_a_million_times_is_refused_in_little_memor
     path = tmp_path / "p.parquet"
     same = pa.DictionaryArray.from_arrays(pa.nulls(2_000_000, pa.int8()).fill_null(0), pa.array(["0"]))
     pq.write_table(pa.table([same] * 4, names=["individual", "1", "2", "3"]), path)
-    with memory_taken() as memory, pytest.raises(PanelFileError, match="line 3, column 1: the id of line 2 again"):
+    with memory_taken() as memory, pytest.raises(PanelFileError, match="line 3, column 1: repeats the id of line 2"):
         read_people(path, study)
     assert path.stat().st_size < MIB // 2
     assert memory.peak <= MOST

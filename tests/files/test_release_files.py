@@ -51,7 +51,7 @@ def test_a_refused_file_is_named(window: Panel, tmp_path: Path) -> None:
     path = tmp_path / "panel.parquet"
     pq.write_table(forged(window, lambda values: values["digests"].reverse()), path)
 
-    with pytest.raises(PanelFileError, match="panel.parquet: the columns are not those"):
+    with pytest.raises(PanelFileError, match="panel.parquet: the columns do not match the digests"):
         load_panel(path)
 
 

@@ -49,7 +49,7 @@ async def read_all_after_outage(log: Log, topic: str) -> list[bytes | None]:
 async def in_mid_transaction(
     stack: AsyncExitStack, url: str, patient: Log
 ) -> tuple[str, Log, Reader, TransactionalProducer]:
-    """A topic, and a connection with little patience that reads it and writes to it; tried until a busy broker keeps up."""
+    """A topic, and a connection with a short timeout that reads and writes it; retried until a busy broker keeps up."""
     async with asyncio.timeout(120):
         while True:
             topic = await new_topic(patient)

@@ -65,7 +65,7 @@ def test_a_possible_table_that_was_changed_is_refused_by_its_digests(window: Pan
     table = pa.Table.from_pandas(swapped(window.to_pandas()), preserve_index=False)
 
     Panel.from_arrow(table, window.contract)
-    with pytest.raises(InvalidInput, match="not those its metadata vouches for"):
+    with pytest.raises(InvalidInput, match="do not match the digests in the metadata"):
         Panel.from_arrow(table.replace_schema_metadata(window.to_arrow().schema.metadata))
 
 

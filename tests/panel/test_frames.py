@@ -96,13 +96,13 @@ ANY: Any = Panel
     [
         (lambda panel: Panel.from_arrow("ever.parquet"), "expected a Table of pyarrow, got 'ever.parquet'"),
         (lambda panel: Panel.from_arrow(panel.to_pandas()), "expected a Table of pyarrow, got a value of type DataFrame"),
-        (lambda panel: ANY.from_arrow(panel.to_arrow(), "ever"), "expected the release's contract, .* got 'ever'"),
+        (lambda panel: ANY.from_arrow(panel.to_arrow(), "ever"), "expected the release's contract, got 'ever'"),
         (lambda panel: ANY.from_pandas(None, panel.contract), "expected a DataFrame of pandas, got nothing"),
         (
             lambda panel: Panel.from_pandas(panel.to_arrow(), panel.contract),
             "DataFrame of pandas, got a value of type Table",
         ),
-        (lambda panel: ANY.from_pandas(panel.to_pandas(), None), "expected the release's contract, .* got nothing"),
+        (lambda panel: ANY.from_pandas(panel.to_pandas(), None), "expected the release's contract, got nothing"),
         (lambda panel: with_measurements(panel, 5), "measurements: expected those of a Panel, arrays of integers"),
         (lambda panel: with_measurements(panel, [[0.5]]), "measurements: expected those of a Panel"),
         (lambda panel: with_measurements(panel, [["x"]]), "measurements: expected those of a Panel"),

@@ -235,7 +235,7 @@ EMPTY = Panel(WINDOW.contract)
     [
         (WINDOW, count_of("1", at_least=1, of=4), 4, "looks back over 4 periods, but release w .* k = 3"),
         (WINDOW, AtLeast(2), 4, "atleast:2: release w is of kind window, .* 3 periods only; ask a cumulative release"),
-        (CUMULATIVE, exactly("1"), 4, "last:1: release c is of kind cumulative .* not when; ask a window release"),
+        (CUMULATIVE, exactly("1"), 4, "last:1: release c is of kind cumulative, .* not when; ask a window release"),
         (WINDOW, exactly("1"), 5, r"release w: period 5 was asked for, but periods 1\.\.4 are released so far"),
         (WINDOW, exactly("1"), 0, "period 0 was asked for"),
         (CUMULATIVE, AtLeast(1), -1, "period -1 was asked for"),
@@ -254,7 +254,7 @@ def test_what_a_release_does_not_support_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0, float("nan")])
 def test_a_level_is_a_chance(level: float) -> None:
-    with pytest.raises(UnsupportedQuery, match="a confidence level lies between 0 and 1, got"):
+    with pytest.raises(UnsupportedQuery, match="a confidence level must lie between 0 and 1, got"):
         WINDOW.fraction(exactly("1"), level=level)
 
 
@@ -273,6 +273,6 @@ def test_columns_that_do_not_fit_together_are_refused(columns: list[list[int]], 
 
 def test_cumulative_columns_without_their_measurements_say_so() -> None:
     """An empty tuple would mean that nothing was measured, and there would be no estimate to centre on."""
-    with pytest.raises(ValueError, match="4 columns but measurements of 0 periods; None if they are unknown"):
+    with pytest.raises(ValueError, match="4 columns but measurements of 0 periods; pass None if unknown"):
         Panel(CUMULATIVE.contract, CUMULATIVE.columns)
     assert Panel(CUMULATIVE.contract, CUMULATIVE.columns, None).fraction(AtLeast(1)).value >= 0

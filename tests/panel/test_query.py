@@ -69,9 +69,9 @@ def test_names_say_what_is_asked() -> None:
             r"looks back over 4 periods, .* release w .* k = 3; .* mean nothing",
         ),
         (exactly("a", "a"), 1, "needs 2 periods, but period 1 comes before that"),
-        (exactly("a", "d"), 3, "last:ad: 'd' is no symbol of release w, whose are a, b, c"),
-        (count_of(["poor"], at_least=1, of=2), 3, "'poor' is no symbol"),
-        (in_a_row(["a", "x"], length=1, of=2), 3, "'x' is no symbol"),
+        (exactly("a", "d"), 3, "last:ad: 'd' is not a symbol of release w, whose symbols are a, b, c"),
+        (count_of(["poor"], at_least=1, of=2), 3, "'poor' is not a symbol"),
+        (in_a_row(["a", "x"], length=1, of=2), 3, "'x' is not a symbol"),
     ],
 )
 def test_what_no_bin_can_tell_is_refused_with_the_reason(query: LastSymbols, period: int, reason: str) -> None:

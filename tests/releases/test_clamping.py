@@ -1,4 +1,4 @@
-"""Clamping: nothing negative, totals kept, as little changed as can be, ties by lot."""
+"""Clamping: nothing is negative, totals are preserved, as little as possible changes, ties are broken at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounding: totals kept, floor or ceiling, unbiased, nobody favoured."""
+"""Rounding: totals are preserved, each entry is a floor or a ceiling, without bias, and entries are treated alike."""
 
 from __future__ import annotations
 

@@ -41,12 +41,10 @@ class SlowClient:
     def abort(self) -> None:
         self.dropped_at = asyncio.get_running_loop().time()
 
-    async def fetch(self, turnstile: ConcurrencyLimiter, pace: Pace | None = None) -> None:
-        async with turnstile.enter():
+    async def fetch(self, limiter: ConcurrencyLimiter, pace: Pace | None = None) -> None:
+        async with limiter.enter():
             client = cast(Any, self)
-            await stream_response(
-                cast(web.Request, client), client, pieces_of([BODY]), turnstile.has_waiters, pace or Pace()
-            )
+            await stream_response(cast(web.Request, client), client, pieces_of([BODY]), limiter.has_waiters, pace or Pace())
 
 
 @pytest.mark.parametrize(("count", "rate"), [(4, 100_000), (6, 100_000), (20, 40_000)])
@@ -54,8 +52,8 @@ def test_slow_clients_are_all_served_though_others_wait(count: int, rate: int) -
     clients = [SlowClient(rate) for _ in range(count)]
 
     async def ask_together() -> None:
-        turnstile = ConcurrencyLimiter(4, 64)
-        await asyncio.gather(*(client.fetch(turnstile) for client in clients))
+        limiter = ConcurrencyLimiter(4, 64)
+        await asyncio.gather(*(client.fetch(limiter) for client in clients))
 
     in_virtual_time(ask_together())
     assert [client.read for client in clients] == [len(BODY)] * count
@@ -65,10 +63,10 @@ def test_the_time_before_others_waited_does_not_count_against_a_client() -> None
     slow, next_one = SlowClient(40_000, buffer=0), SlowClient(1_000_000)
 
     async def ask() -> None:
-        turnstile = ConcurrencyLimiter(1, 64)
-        first = asyncio.create_task(slow.fetch(turnstile))
+        limiter = ConcurrencyLimiter(1, 64)
+        first = asyncio.create_task(slow.fetch(limiter))
         await asyncio.sleep(9)
-        await next_one.fetch(turnstile)
+        await next_one.fetch(limiter)
         await first
 
     in_virtual_time(ask())
@@ -79,10 +77,10 @@ def test_a_client_that_reads_nothing_is_dropped_seconds_after_others_begin_to_wa
     silent, next_one = SlowClient(0), SlowClient(1_000_000)
 
     async def ask() -> None:
-        turnstile = ConcurrencyLimiter(1, 64)
-        first = asyncio.create_task(silent.fetch(turnstile))
+        limiter = ConcurrencyLimiter(1, 64)
+        first = asyncio.create_task(silent.fetch(limiter))
         await asyncio.sleep(10)
-        await next_one.fetch(turnstile)
+        await next_one.fetch(limiter)
         await first
 
     in_virtual_time(ask())
@@ -95,10 +93,10 @@ def test_a_client_that_reads_nothing_is_dropped_though_others_wait_only_now_and_
     silent = SlowClient(0)
 
     async def ask() -> None:
-        turnstile = ConcurrencyLimiter(1, 64)
-        first = asyncio.create_task(silent.fetch(turnstile))
+        limiter = ConcurrencyLimiter(1, 64)
+        first = asyncio.create_task(silent.fetch(limiter))
         while not first.done():
-            waiting = asyncio.create_task(SlowClient(1_000_000).fetch(turnstile))
+            waiting = asyncio.create_task(SlowClient(1_000_000).fetch(limiter))
             await asyncio.sleep(2)
             waiting.cancel()
             await asyncio.sleep(2)

@@ -251,26 +251,26 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
 
 def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
     a, b, c, old = (("a",), ("b",), ("c",), ("old",))
-    kept = ResponseCache[bytes](
+    cache = ResponseCache[bytes](
         most_bytes=30
     )  # two answers of 5 with their questions, which Python writes with 6 characters
-    kept.put(1, old, b"1234")
-    kept.put(2, a, b"12345")
-    kept.put(1, ("older still",), b"1")
-    assert [kept.get(version, old) for version in (1, 2)] == [None, None]
-    kept.put(2, b, b"12345")
-    assert kept.get(2, a) == b"12345"
-    kept.put(2, c, b"123")
-    assert [kept.get(2, name) for name in (a, b, c)] == [b"12345", None, b"123"]
-    assert kept.get(3, a) is None
+    cache.put(1, old, b"1234")
+    cache.put(2, a, b"12345")
+    cache.put(1, ("older still",), b"1")
+    assert [cache.get(version, old) for version in (1, 2)] == [None, None]
+    cache.put(2, b, b"12345")
+    assert cache.get(2, a) == b"12345"
+    cache.put(2, c, b"123")
+    assert [cache.get(2, name) for name in (a, b, c)] == [b"12345", None, b"123"]
+    assert cache.get(3, a) is None
 
 
 def test_long_questions_take_up_room_too() -> None:
-    kept = ResponseCache[bytes](most_bytes=1000)
+    cache = ResponseCache[bytes](most_bytes=1000)
     questions = [(f"{number}{'x' * 300}",) for number in range(100)]
     for question in questions:
-        kept.put(1, question, b"1")
-    assert [question for question in questions if kept.get(1, question)] == questions[-3:]
+        cache.put(1, question, b"1")
+    assert [question for question in questions if cache.get(1, question)] == questions[-3:]
 
 
 async def test_what_nobody_asked_for_makes_no_other_question(half_way: ShownStudy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,13 +282,13 @@ async def test_what_nobody_asked_for_makes_no_other_question(half_way: ShownStud
         assert len(made) == 1
 
 
-async def test_a_crowd_is_turned_away_rather_than_kept_waiting() -> None:
-    turnstile = ConcurrencyLimiter(inside=1, waiting=0)
-    async with turnstile.enter():
+async def test_requests_beyond_the_limit_are_refused_at_once() -> None:
+    limiter = ConcurrencyLimiter(inside=1, waiting=0)
+    async with limiter.enter():
         with pytest.raises(Overloaded):
-            async with turnstile.enter():
+            async with limiter.enter():
                 pass
-    async with turnstile.enter():
+    async with limiter.enter():
         pass
 
 

@@ -241,7 +241,7 @@ async def report_in_vain(deployed: DeployedStudy, symbols: Symbols, away: list[N
     async with connect(deployed.url, timeout=4.0) as log:
         reporter = Reporter(log, deployed.study)
         reader = None
-        while reader is None:  # until a busy cluster keeps up with so little patience
+        while reader is None:  # until a busy cluster answers within the short timeout
             with suppress(LogUnavailable, OutcomeUnknown):
                 await reporter.report(PEOPLE[0], 2, symbols[0, 1])
                 reader = await log.reader(deployed.topics.ledger, 0, await log.last_stable_offset(deployed.topics.ledger, 0))

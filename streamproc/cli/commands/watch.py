@@ -27,7 +27,7 @@ def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None
     async def show() -> None:
         warned = as_json
         async with deployment.connect() as log:
-            columns = subscribe(log, deployment.study, release, patience=deployment.timeout, waits=waits)
+            columns = subscribe(log, deployment.study, release, timeout=deployment.timeout, waits=waits)
             async for column in columns:
                 if not warned and column.panel.contract.insecure:
                     click.echo(INSECURE, err=True)

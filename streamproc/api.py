@@ -25,7 +25,7 @@ import numpy as np
 
 from streamproc.client.reporter import Reporter
 from streamproc.client.subscribe import subscribe
-from streamproc.errors import InvalidInput, PanelFileError
+from streamproc.errors import InvalidInput, PanelFileError, StudyError, UnknownRelease
 from streamproc.files.release_files import load_panel, results_folder, save_panel, write_results
 from streamproc.files.study_files import check_enrolled, read_roster, read_study
 from streamproc.files.study_files import read_people as read_people_file
@@ -51,7 +51,12 @@ from streamproc.storage.environment import check_environment
 from streamproc.storage.site_registry import SiteRegistry
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Schedule, WindowRelease
 from streamproc.study import Study as BaseStudy
+from streamproc.study.fingerprint import public_values
+from streamproc.study.releases import study_check
 from streamproc.study.study import DELTA
+
+LEDGER = "ledger.json"
+"""What `pull` writes besides the releases."""
 
 Window = WindowRelease
 Cumulative = CumulativeRelease
@@ -84,14 +89,20 @@ class Study(BaseStudy):
         epsilon: float | None = None,
         delta: float = DELTA,
         adjacency: str = Adjacency.REPLACE_ONE.value,
-        population: Population | None = None,
+        population: Population | int | None = None,
         privacy: Privacy | None = None,
         broker: Broker | str | None = None,
         schedule: Schedule | None = None,
         folder: Path = Path(),
     ) -> None:
-        """Give exactly one of `rho`, `epsilon` (at `delta`) and `privacy`. Raises StudyError, which names what is wrong."""
+        """Give exactly one of `rho`, `epsilon` (at `delta`) and `privacy`. Raises StudyError, which names what is wrong.
+
+        `population` is a Population, or the expected number of people.
+        """
         symbols = tuple(alphabet)
+        study_check.alphabet("study.alphabet", symbols)
+        if isinstance(releases, Release):
+            raise StudyError("study.releases", "one release", "a list of releases")
         if privacy is None:
             privacy = Privacy(rho=rho, epsilon=epsilon, delta=delta, adjacency=_adjacency(adjacency))
         elif rho is not None or epsilon is not None:
@@ -101,7 +112,7 @@ class Study(BaseStudy):
             name=name,
             alphabet=symbols,
             horizon=horizon,
-            population=population or Population(initial=symbols[0] if symbols else ""),
+            population=population if isinstance(population, Population) else Population(initial=symbols[0], size=population),
             privacy=privacy,
             releases=tuple(releases),
             broker=url if isinstance(url, Broker) else Broker(url),
@@ -184,6 +195,8 @@ class Result(Mapping[str, Panel]):
         """What `summary.json` holds: costs, sizes and the released counts of every period."""
 
     def __getitem__(self, release: str) -> Panel:
+        if release not in self._panels:
+            raise UnknownRelease(release, list(self._panels))
         return self._panels[release]
 
     def __iter__(self) -> Iterator[str]:
@@ -203,6 +216,8 @@ class Result(Mapping[str, Panel]):
         ['months-poor', 'quarterly']
         """
         target = Path(folder)
+        if (target / LEDGER).exists():
+            raise InvalidInput(f"{target}: holds what `pull` wrote ({LEDGER}); choose another folder")
         results_folder(target, list(self), ())
         write_results(target, self._panels, self.summary, repeated=False)
         if not has_arrow():
@@ -210,6 +225,20 @@ class Result(Mapping[str, Panel]):
             return
         for name, panel in self.items():
             panel.save(target / f"{name}.parquet")
+
+
+def _expect_study(study: object) -> None:
+    if not isinstance(study, BaseStudy):
+        raise InvalidInput(f"expected a Study, got {type(study).__name__}; Study.load reads one from a file")
+
+
+def _expect_report(period: object, texts: Sequence[object]) -> None:
+    if not _is_whole(period) or not all(isinstance(text, str) for text in texts):
+        raise InvalidInput("a report has an id and a symbol, which are text, and a period, which is a whole number")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def read_people(path: str | Path, study: BaseStudy) -> People:
@@ -221,6 +250,7 @@ def read_people(path: str | Path, study: BaseStudy) -> People:
     >>> people.periods
     12
     """
+    _expect_study(study)
     people = read_people_file(path, study)
     roster = _roster(study)
     if roster is None:
@@ -243,9 +273,12 @@ def plan(study: BaseStudy, n: int | None = None) -> StudyPlan:
     >>> sp.plan(study).to_frame().columns.tolist()[:4]
     ['release', 'query', 'label', 'period']
     """
+    _expect_study(study)
     if n is None:
         roster = _roster(study)
         n = len(roster) if roster is not None else study.population.size or ASSUMED_PEOPLE
+    if not _is_whole(n) or n < 1:
+        raise InvalidInput(f"n: got {n}, allowed: a whole number from 1")
     return plan_study(study, n)
 
 
@@ -261,6 +294,11 @@ def replay(study: BaseStudy, people: People, *, seed: int | None = None, again: 
     >>> print(result["quarterly"].fraction(sp.count_of("1", at_least=2, of=3), period=6).period)
     6
     """
+    _expect_study(study)
+    if not isinstance(people, People):
+        raise InvalidInput(f"expected People, got {type(people).__name__}; read_people reads them from a file")
+    if seed is not None and not _is_whole(seed):
+        raise InvalidInput("seed: expected a whole number from 0")
     check_environment(os.environ)
     entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
     contracts = make_contracts(study, people.size, entropy)
@@ -282,14 +320,16 @@ def load(folder: str | Path, study: BaseStudy | None = None) -> dict[str, Panel]
     'window'
     """
     source = Path(folder)
+    if not source.is_dir():
+        raise InvalidInput(f"{source}: is not a folder")
     found = {path.stem: Panel.load(path) for path in sorted(source.glob("*.parquet"))}
     if found:
         return found
-    ledger = source / "ledger.json"
+    ledger = source / LEDGER
     if study is None or not ledger.exists():
         raise InvalidInput(
-            f"{source}: holds no Parquet file of a release; write them with `pull --parquet` or Result.save, or give the "
-            "study of a folder that `pull` wrote"
+            f"{source}: holds no Parquet file of a release; write them with `pull --parquet`, or with Result.save and the "
+            "extra frames, or give the study of a folder that `pull` wrote"
         )
     try:
         return _load_pulled(source, json.loads(ledger.read_bytes()), study)
@@ -299,8 +339,10 @@ def load(folder: str | Path, study: BaseStudy | None = None) -> dict[str, Panel]
 
 def _load_pulled(source: Path, ledger: dict[str, Any], study: BaseStudy) -> dict[str, Panel]:
     """The panels of a pull as CSV files; `ledger.json` holds their measurements."""
-    if ledger["n"] is None:
-        return {}
+    if not ledger["periods"]:
+        raise InvalidInput(f"{source}: nothing is released yet")
+    if ledger["study"] != json.loads(json.dumps(public_values(study))):
+        raise InvalidInput(f"{source / LEDGER}: belongs to another study than the one given, or to one with other values")
     contracts = stated_contracts(study, ledger["n"], insecure=ledger["insecure"])
     there = {name: source / f"{name}.csv" for name in contracts if (source / f"{name}.csv").exists()}
     panels = {name: load_panel(path, contracts[name]) for name, path in there.items()}
@@ -327,10 +369,12 @@ class Stream:
 
     async def report(self, individual: str, *, period: int, symbol: str) -> None:
         """Send one report; returns when the log has acknowledged it. Creates the study's topics if they do not exist."""
+        _expect_report(period, (individual, symbol))
         await (await self._ready_reporter()).report(individual, period, symbol)
 
     async def report_all(self, individuals: Sequence[str], *, period: int, symbols: Sequence[str]) -> None:
         """Send the reports of many people for one period; returns when all are acknowledged."""
+        _expect_report(period, (*individuals, *symbols))
         await (await self._ready_reporter()).report_all(individuals, period, symbols)
 
     async def close_period(self, period: int) -> None:
@@ -374,6 +418,7 @@ async def connect(study: BaseStudy, *, broker: str | None = None, timeout: float
     ...         await stream.close_period(1)
     >>> asyncio.run(report_and_close())
     """
+    _expect_study(study)
     folder = study.folder if isinstance(study, Study) else Path()
     deployment = Deployment.of_study(study, folder, broker=broker, timeout=timeout)
     async with deployment.connect() as log:

@@ -5,6 +5,7 @@
     * StudyError: a key of the study file is unknown, missing or out of range
     * PanelFileError: a panel or release file does not hold what it should
     * UnsupportedQuery: a release cannot answer this question
+    * UnknownRelease: a result has no release of this name (also a KeyError)
     * RosterUnavailable: the roster file does not exist here or cannot be read
     * TopicsNotSetUp: topics that a role uses do not exist yet
   * Refused (3): continuing could break the privacy promise or a released column
@@ -69,10 +70,10 @@ class InvalidInput(StreamprocError):
     """The command, the study or a file is wrong. The message says what was expected.
 
     >>> try:
-    ...     sp.load("empty")
+    ...     sp.load("nowhere")
     ... except sp.InvalidInput as error:
-    ...     print(str(error).partition(";")[0])
-    empty: holds no Parquet file of a release
+    ...     print(error)
+    nowhere: is not a folder
     """
 
     exit_code = 2
@@ -115,6 +116,16 @@ class UnsupportedQuery(InvalidInput):
     ...     print("ask a cumulative release")
     ask a cumulative release
     """
+
+
+class UnknownRelease(InvalidInput, KeyError):
+    """A result or a study has no release of this name."""
+
+    def __init__(self, name: str, releases: Sequence[str]) -> None:
+        self.name = name
+        super().__init__(f"release: got {name!r}, allowed: {', '.join(releases)}")
+
+    __str__ = Exception.__str__
 
 
 class RosterUnavailable(InvalidInput):

@@ -21,6 +21,7 @@ import pytest
 
 import streamproc as sp
 from streamproc.errors import StudyNotOver
+from streamproc.study.fingerprint import public_values
 
 ROOT = Path(__file__).parents[1]
 STUDY = """
@@ -219,7 +220,7 @@ def pulled(folder: Path, study: sp.Study, result: sp.Result) -> Path:
         {"releases": {name: {"measurements": _flat(panel, period)} for name, panel in result.items()}}
         for period in range(12)
     ]
-    ledger = {"n": PEOPLE, "insecure": True, "periods": periods}
+    ledger = {"study": public_values(study), "n": PEOPLE, "insecure": True, "periods": periods}
     (folder / "public" / "ledger.json").write_text(json.dumps(ledger))
     return folder / "public"
 
@@ -235,6 +236,56 @@ def test_a_pull_without_parquet_files_answers_with_the_study(pulled: Path, study
     query = sp.count_of("1", at_least=2, of=3)
     assert loaded["quarterly"].fraction(query) == result["quarterly"].fraction(query)
     assert loaded["months-poor"].fraction(sp.at_least(2)) == result["months-poor"].fraction(sp.at_least(2))
+
+
+def test_a_pull_is_refused_with_another_study_or_before_the_first_release(pulled: Path, study: sp.Study) -> None:
+    louder = sp.Study(name="poverty", alphabet=["0", "1"], horizon=12, rho=5.0, releases=study.releases)
+    with pytest.raises(sp.InvalidInput, match="belongs to another study"):
+        sp.load(pulled, louder)
+    (pulled / "ledger.json").write_text('{"study": null, "periods": []}')
+    with pytest.raises(sp.InvalidInput, match="nothing is released yet"):
+        sp.load(pulled, study)
+
+
+def test_a_result_does_not_overwrite_a_pull(pulled: Path, result: sp.Result) -> None:
+    with pytest.raises(sp.InvalidInput, match="choose another folder"):
+        result.save(pulled)
+
+
+def test_a_misspelt_release_is_a_key_error_that_names_the_others(result: sp.Result) -> None:
+    with pytest.raises(sp.InvalidInput, match=r"^release: got 'quaterly', allowed: quarterly, months-poor$"):
+        result["quaterly"]
+    assert "quaterly" not in result
+    assert result.get("quaterly") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda untyped, study: untyped.plan("poverty.toml"), "expected a Study, got str"),
+        (lambda untyped, study: untyped.plan(study, n=0), "n: got 0"),
+        (lambda untyped, study: untyped.read_people("people.csv", "poverty.toml"), "expected a Study"),
+        (lambda untyped, study: untyped.replay(study, "people.csv"), "expected People, got str"),
+        (lambda untyped, study: untyped.replay(study, untyped.read_people("people.csv", study), seed=-1), "seed"),
+        (lambda untyped, study: untyped.replay(study, untyped.read_people("people.csv", study), seed="a"), "seed"),
+        (lambda untyped, study: untyped.Study("s", ["0", "1"], 3, sp.Window("w", k=2), rho=1.0), "a list of releases"),
+        (lambda untyped, study: untyped.Study("s", [0, 1], 3, [sp.Window("w", k=2)], rho=1.0), "study.alphabet"),
+        (
+            lambda untyped, study: untyped.Study("s", ["0", "1"], 3, [sp.Window("w", k=2)], rho=1.0, population="many"),
+            "population.size",
+        ),
+        (lambda untyped, study: untyped.load("nowhere"), "is not a folder"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_in_one_line(
+    folder: Path, study: sp.Study, call: Callable[[Any, sp.Study], object], reason: str
+) -> None:
+    with pytest.raises(sp.InvalidInput, match=reason):
+        call(sp, study)
+
+
+def test_a_plan_prints_its_cost_on_one_line(study: sp.Study) -> None:
+    assert re.fullmatch(r"StudyPlan\(study='poverty', n=10000, .*rho 0\.5.*\)", repr(sp.plan(study)))
 
 
 @pytest.mark.parametrize(
@@ -295,6 +346,11 @@ async def test_a_period_closes_after_the_ones_before_it(study: sp.Study) -> None
             await stream.close_period(2)
         with pytest.raises(sp.InvalidInput):
             await stream.report("person-1", period=1, symbol="never-declared")
+        untyped: Any = stream
+        with pytest.raises(sp.InvalidInput, match="a report has an id"):
+            await untyped.report(17, period=1, symbol="0")
+        with pytest.raises(sp.InvalidInput, match="a report has an id"):
+            await untyped.report_all(["person-1"], period="1", symbols=["0"])
 
 
 def test_errors_of_a_role_are_errors_of_the_interface() -> None:

@@ -151,6 +151,10 @@ class StudyPlan:
     warnings: tuple[PlanMessage, ...]
     notes: tuple[PlanMessage, ...]
 
+    def __repr__(self) -> str:
+        cost = f"rho {self.total.rho:.6g}, epsilon {self.total.epsilon:.4g} at delta {self.study.privacy.delta:g}"
+        return f"StudyPlan(study={self.study.name!r}, n={self.n}, horizon={self.study.horizon}, cost={cost!r})"
+
     def to_dict(self) -> dict[str, Any]:
         """The values that `plan --json` prints."""
         return plan_to_dict(self)

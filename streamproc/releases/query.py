@@ -131,13 +131,13 @@ def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSym
     return LastSymbols(f"{_listed(wanted)} in {length} in a row of the last {of}", of, holds, wanted)
 
 
-def at_least(events: int) -> AtLeast:
+def at_least(b: int) -> AtLeast:
     """Asks whether a person has had at least `events` events so far, for cumulative releases.
 
     >>> sp.at_least(3).name
     'atleast:3'
     """
-    return AtLeast(events)
+    return AtLeast(b)
 
 
 def integer_argument(what: str, value: object) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from streamproc.errors import Malformed, Refused
+from streamproc.errors import Malformed, Refused, StudyWithoutPeople
 from streamproc.log.port import Log, Offset
 from streamproc.log.topic_tail import TopicTail
 from streamproc.privacy.types import Period
@@ -78,7 +78,9 @@ async def require_reports_in_period_1(log: Log, study: Study, period: Period) ->
     for partition in range(study.broker.partitions):
         if await log.high_watermark(reports, partition) > 0:
             return
-    raise Refused(f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first")
+    raise StudyWithoutPeople(
+        f"topic {reports}: holds no report, so closing period 1 would leave the study without people; send first"
+    )
 
 
 async def append_cut(log: Log, study: Study, period: Period) -> None:

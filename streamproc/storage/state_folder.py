@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from streamproc.errors import InvalidInput, Refused
+from streamproc.errors import InvalidInput, Refused, StateFolderUnusable
 from streamproc.storage.filesystem import (
     LOST_AND_FOUND,
     FileSystem,
@@ -135,8 +135,8 @@ class LocalStateFolder:
             ours = self._own_files()
             others = sorted(self._names() - set(ours))
         if others:
-            raise Refused(
-                f"state folder {self._folder}: contains {others[0]!r}, which is not a state file. Move it away first."
+            raise StateFolderUnusable(
+                self._folder, f"contains {others[0]!r}, which is not a state file. Move it away first."
             )
         return any(not name.endswith(".lock") for name in ours)
 

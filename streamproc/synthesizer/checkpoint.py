@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streamproc.errors import Malformed, Refused
+from streamproc.errors import LedgerConflict, Malformed, StateFileUnusable
 from streamproc.privacy.types import Period
 from streamproc.protocol.codec import Fields
 from streamproc.protocol.columns import checked_contract
@@ -70,10 +70,8 @@ def read_checkpoint(disk: StateFolder, fingerprint: bytes) -> Checkpoint | None:
         return Checkpoint(synthesis, drafted, tuple(state["abandoned"]))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
-        raise Refused(
-            f"state file {STATE_FILE}: {reason}; if the folder is this study's own, put back the newest copy of the state "
-            "folder, or rebuild it with `streamproc restore`"
-        ) from None
+        advice = "put back the newest copy of the state folder, or rebuild it with `streamproc restore`"
+        raise StateFileUnusable(STATE_FILE, f"{reason}; if the folder is this study's own, {advice}") from None
 
 
 def mark_published(disk: StateFolder, fingerprint: bytes, draft: PendingRelease) -> None:
@@ -96,9 +94,8 @@ def _settled(disk: StateFolder, fingerprint: bytes) -> bytes | None:
     try:
         return None if content is None else bytes(unseal(content, fingerprint))
     except Malformed as error:
-        raise Refused(
-            f"state file {PUBLISHED_MARK_FILE}: {error.reason}; delete it, and the ledger tells what is published"
-        ) from None
+        advice = "delete it, and the ledger tells what is published"
+        raise StateFileUnusable(PUBLISHED_MARK_FILE, f"{error.reason}; {advice}") from None
 
 
 def to_arrays(synthesis: Synthesis) -> Arrays:
@@ -148,4 +145,4 @@ def _check_spending(ledger: VerifiedLedger, synthesis: Synthesis) -> None:
     for name, accountant in synthesis.accountants.items() if ledger.periods else ():
         said = ledger.periods[-1].releases[name].rho_spent
         if accountant.spent != said:
-            raise Refused(f"release {name}: rebuilt, it has spent rho {accountant.spent}, but the ledger says {said}")
+            raise LedgerConflict(f"release {name}: rebuilt, it has spent rho {accountant.spent}, but the ledger says {said}")

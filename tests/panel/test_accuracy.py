@@ -81,7 +81,7 @@ def test_quantiles_are_those_of_a_normal() -> None:
 def test_a_ratchet_is_bounded_by_all_that_could_have_pushed_it(
     counter: CounterName, allocation: Allocation, period: int, level: float
 ) -> None:
-    """Half-width `z(1 - (1 - level) / (2 N)) max sigma + 1/2` over the `N` estimates named in DESIGN."""
+    """Half-width `z(1 - (1 - level) / (2 N)) max sigma + 1/2` over the `N` estimates of `docs/privacy.md`."""
     mechanism = CumulativeMechanism.calibrated(
         horizon=9, counter_name=counter, allocation=allocation, adjacency=Adjacency.REPLACE_ONE, rho=0.1
     )

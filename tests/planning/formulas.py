@@ -1,4 +1,4 @@
-"""A study to plan, and the formulas of DESIGN section 3 by arithmetic that shares no code with the plan's."""
+"""A study to plan, and the formulas of docs/privacy.md by arithmetic that shares no code with the plan's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def named(release: ReleasePlan, name: str) -> QueryPlan:
 
 
 def contrast_variance(q: int, k: int, horizon: int, adjacency: Adjacency, rho: float) -> float:
-    """`v`, from the closed form of DESIGN."""
+    """`v`, from the closed form in docs/privacy.md."""
     m, later = q**k, horizon - k
     if adjacency is Adjacency.ZERO_OUT:
         return float(((m - 1) / m + later * (q - 1) / q) / (2 * rho))

@@ -1,4 +1,4 @@
-"""The error a plan expects of each question, recomputed from the formulas of DESIGN section 3."""
+"""The error a plan expects of each question, recomputed from the formulas of docs/privacy.md."""
 
 from __future__ import annotations
 

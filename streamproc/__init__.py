@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from streamproc.errors import VerificationFailed as VerificationFailed
     from streamproc.offline.people import People as People
     from streamproc.panel.panel import Answer as Answer
+    from streamproc.planning.plan import StudyPlan as StudyPlan
+    from streamproc.releases.kind import Contract as Contract
     from streamproc.releases.query import AtLeast as AtLeast
     from streamproc.releases.query import LastSymbols as LastSymbols
     from streamproc.releases.query import Query as Query
@@ -46,6 +48,11 @@ if TYPE_CHECKING:
     from streamproc.releases.query import count_of as count_of
     from streamproc.releases.query import exactly as exactly
     from streamproc.releases.query import in_a_row as in_a_row
+    from streamproc.study.releases import Release as Release
+    from streamproc.study.schedule import Schedule as Schedule
+    from streamproc.study.study import Broker as Broker
+    from streamproc.study.study import Population as Population
+    from streamproc.study.study import Privacy as Privacy
 
     __version__: str
 
@@ -77,16 +84,21 @@ _HOMES = {
     "streamproc.panel.panel": ["Answer"],
     "streamproc.releases.query": ["AtLeast", "LastSymbols", "Query", "at_least", "count_of", "exactly", "in_a_row"],
     "streamproc.offline.people": ["People"],
+    "streamproc.planning.plan": ["StudyPlan"],
+    "streamproc.releases.kind": ["Contract"],
+    "streamproc.study.releases": ["Release"],
+    "streamproc.study.schedule": ["Schedule"],
+    "streamproc.study.study": ["Broker", "Population", "Privacy"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605
 
 
-if not TYPE_CHECKING:  # or a misspelt name would pass for one of unknown type
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        """Import a public name from where it lives, and keep it."""
+        """Import a public name from its module when it is first used."""
         if name == "__version__":
             from importlib.metadata import version
 

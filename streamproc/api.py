@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,8 +40,10 @@ from streamproc.panel.panel import Panel as BasePanel
 from streamproc.planning import ASSUMED_PEOPLE, StudyPlan, plan_study
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
+from streamproc.protocol.ledger import StudyRecord, require_same_study
 from streamproc.releases.contracts import make_contracts, stated_contracts
 from streamproc.releases.kind import Contract
+from streamproc.releases.step import Measurements
 from streamproc.service.close import close_period
 from streamproc.service.deployment import Deployment
 from streamproc.service.registration import register_replay
@@ -51,9 +53,12 @@ from streamproc.storage.environment import check_environment
 from streamproc.storage.site_registry import SiteRegistry
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Schedule, WindowRelease
 from streamproc.study import Study as BaseStudy
-from streamproc.study.fingerprint import public_values
 from streamproc.study.releases import study_check
 from streamproc.study.study import DELTA
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 LEDGER = "ledger.json"
 """What `pull` writes besides the releases."""
@@ -105,8 +110,8 @@ class Study(BaseStudy):
             raise StudyError("study.releases", "one release", "a list of releases")
         if privacy is None:
             privacy = Privacy(rho=rho, epsilon=epsilon, delta=delta, adjacency=_adjacency(adjacency))
-        elif rho is not None or epsilon is not None:
-            raise InvalidInput("a study has one budget: give rho or epsilon, or privacy")
+        elif (rho, epsilon, delta, adjacency) != (None, None, DELTA, Adjacency.REPLACE_ONE.value):
+            raise InvalidInput("a study has one budget: give privacy alone, or rho or epsilon with delta and adjacency")
         url = f"embedded:{name}" if broker is None else broker
         super().__init__(
             name=name,
@@ -174,6 +179,18 @@ class Panel(BasePanel):
         """The same panel, with `load` and `save`."""
         return cls(panel.contract, panel.columns, panel.measurements)
 
+    @classmethod
+    def from_arrow(cls, table: pa.Table, contract: Contract | None = None) -> Panel:
+        """The panel in a table of `to_arrow`. A table that another program made needs the contract."""
+        return cls.of(super().from_arrow(table, contract))
+
+    @classmethod
+    def from_pandas(
+        cls, frame: pd.DataFrame, contract: Contract, measurements: tuple[Measurements, ...] | None = None
+    ) -> Panel:
+        """The panel in a frame of `to_pandas`. The measurements, if they are given, make intervals narrower."""
+        return cls.of(super().from_pandas(frame, contract, measurements))
+
     def save(self, path: str | Path) -> None:
         """Write the panel as `.parquet`, `.csv` or `.csv.gz`. The file is replaced atomically."""
         save_panel(self, path)
@@ -238,7 +255,7 @@ def _expect_report(period: object, texts: Sequence[object]) -> None:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
 
 
 def read_people(path: str | Path, study: BaseStudy) -> People:
@@ -251,6 +268,8 @@ def read_people(path: str | Path, study: BaseStudy) -> People:
     12
     """
     _expect_study(study)
+    if not isinstance(path, str | Path):
+        raise InvalidInput(f"expected the path of a file, got {type(path).__name__}; write a table to a CSV file first")
     people = read_people_file(path, study)
     roster = _roster(study)
     if roster is None:
@@ -279,13 +298,13 @@ def plan(study: BaseStudy, n: int | None = None) -> StudyPlan:
         n = len(roster) if roster is not None else study.population.size or ASSUMED_PEOPLE
     if not _is_whole(n) or n < 1:
         raise InvalidInput(f"n: got {n}, allowed: a whole number from 1")
-    return plan_study(study, n)
+    return plan_study(study, int(n))
 
 
 def replay(study: BaseStudy, people: People, *, seed: int | None = None, again: bool = False) -> Result:
-    """Release a whole study over its people, without a stream.
+    """Release a whole study over its people, without a stream. Each call is a release of its own, and costs add up.
 
-    Each call draws fresh noise and is a release of its own; releases of the same people add up. If the variable
+    Each call draws fresh noise. If the variable
     `STREAMPROC_REGISTRY` names a site registry, the release is registered there first, and people who are registered already
     are refused (Refused) unless `again`. With a `seed` the run can be repeated, so it protects nobody and is marked
     insecure.
@@ -300,7 +319,7 @@ def replay(study: BaseStudy, people: People, *, seed: int | None = None, again: 
     if seed is not None and not _is_whole(seed):
         raise InvalidInput("seed: expected a whole number from 0")
     check_environment(os.environ)
-    entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
+    entropy = SystemEntropy() if seed is None else SeededEntropy(int(seed))
     contracts = make_contracts(study, people.size, entropy)
     tallies = tallies_of(study, people.filled(study))
     registry = SiteRegistry.of(os.environ)
@@ -341,8 +360,8 @@ def _load_pulled(source: Path, ledger: dict[str, Any], study: BaseStudy) -> dict
     """The panels of a pull as CSV files; `ledger.json` holds their measurements."""
     if not ledger["periods"]:
         raise InvalidInput(f"{source}: nothing is released yet")
-    if ledger["study"] != json.loads(json.dumps(public_values(study))):
-        raise InvalidInput(f"{source / LEDGER}: belongs to another study than the one given, or to one with other values")
+    record = StudyRecord(ledger["study"], bytes.fromhex(ledger["fingerprint"]), ledger["insecure"])
+    require_same_study(record, study, None)
     contracts = stated_contracts(study, ledger["n"], insecure=ledger["insecure"])
     there = {name: source / f"{name}.csv" for name in contracts if (source / f"{name}.csv").exists()}
     panels = {name: load_panel(path, contracts[name]) for name, path in there.items()}
@@ -370,25 +389,31 @@ class Stream:
     async def report(self, individual: str, *, period: int, symbol: str) -> None:
         """Send one report; returns when the log has acknowledged it. Creates the study's topics if they do not exist."""
         _expect_report(period, (individual, symbol))
-        await (await self._ready_reporter()).report(individual, period, symbol)
+        await (await self._ready_reporter()).report(individual, int(period), symbol)
 
     async def report_all(self, individuals: Sequence[str], *, period: int, symbols: Sequence[str]) -> None:
         """Send the reports of many people for one period; returns when all are acknowledged."""
         _expect_report(period, (*individuals, *symbols))
-        await (await self._ready_reporter()).report_all(individuals, period, symbols)
+        if len(individuals) != len(symbols):
+            raise InvalidInput(f"reports of {len(individuals)} people with {len(symbols)} symbols, expected one symbol each")
+        await (await self._ready_reporter()).report_all(individuals, int(period), symbols)
 
     async def close_period(self, period: int) -> None:
         """Close a period: every report that was acknowledged before belongs to it or to an earlier one.
 
         A period that is closed already stays as it is. Raises InvalidInput if an earlier one is still open.
         """
+        horizon = self._deployment.study.horizon
+        if not (_is_whole(period) and 1 <= period <= horizon):
+            raise InvalidInput(f"period: got {period!r}, allowed: a whole number from 1 to {horizon}")
         await self._ready_reporter()
         await close_period(self._deployment, self._log, Period(period))
 
     async def subscribe(self, release: str | None = None) -> AsyncIterator[Panel]:
         """The panel of a release (default: of all) after each new column, from the first on; ends after the last period.
 
-        Every column is checked against the ledger. Creates nothing, and needs only an analyst's rights.
+        `panel.contract.name` is the release. Columns come out while the roles run (`streamproc run`). Every column is
+        checked against the ledger. Creates nothing, and needs only an analyst's rights.
         """
         shown: dict[str, Period] = {}
         study, timeout = self._deployment.study, self._deployment.timeout

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -147,6 +148,8 @@ def test_a_study_in_code_refuses_two_budgets_and_an_unknown_adjacency() -> None:
         sp.Study(**base, rho=0.5, epsilon=1.0)
     with pytest.raises(sp.InvalidInput, match="one budget"):
         sp.Study(**base, rho=0.5, privacy=sp.Study(**base, rho=0.5).privacy)
+    with pytest.raises(sp.InvalidInput, match="one budget"):
+        sp.Study(**base, adjacency="zero-out", privacy=sp.Study(**base, rho=0.5).privacy)
     with pytest.raises(sp.InvalidInput, match="replace-one"):
         sp.Study(**base, rho=0.5, adjacency="add-two")
 
@@ -220,7 +223,7 @@ def pulled(folder: Path, study: sp.Study, result: sp.Result) -> Path:
         {"releases": {name: {"measurements": _flat(panel, period)} for name, panel in result.items()}}
         for period in range(12)
     ]
-    ledger = {"study": public_values(study), "n": PEOPLE, "insecure": True, "periods": periods}
+    ledger = {"study": public_values(study), "fingerprint": "00" * 32, "n": PEOPLE, "insecure": True, "periods": periods}
     (folder / "public" / "ledger.json").write_text(json.dumps(ledger))
     return folder / "public"
 
@@ -240,11 +243,27 @@ def test_a_pull_without_parquet_files_answers_with_the_study(pulled: Path, study
 
 def test_a_pull_is_refused_with_another_study_or_before_the_first_release(pulled: Path, study: sp.Study) -> None:
     louder = sp.Study(name="poverty", alphabet=["0", "1"], horizon=12, rho=5.0, releases=study.releases)
-    with pytest.raises(sp.InvalidInput, match="belongs to another study"):
+    with pytest.raises(sp.InvalidInput, match="these differ: privacy"):
         sp.load(pulled, louder)
     (pulled / "ledger.json").write_text('{"study": null, "periods": []}')
     with pytest.raises(sp.InvalidInput, match="nothing is released yet"):
         sp.load(pulled, study)
+
+
+def test_a_panel_made_from_a_table_can_be_saved(result: sp.Result, folder: Path) -> None:
+    panel = sp.Panel.from_arrow(result["quarterly"].to_arrow())
+    panel.save("copy.parquet")
+
+    assert sp.Panel.load("copy.parquet").bins() == panel.bins() == result["quarterly"].bins()
+    assert sp.Panel.from_pandas(panel.to_pandas(), panel.contract).bins() == panel.bins()
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers(study: sp.Study) -> None:
+    assert sp.plan(study, n=int_of_numpy(500)).n == 500
+
+
+def int_of_numpy(value: int) -> Any:
+    return np.int64(value)
 
 
 def test_a_result_does_not_overwrite_a_pull(pulled: Path, result: sp.Result) -> None:
@@ -346,6 +365,10 @@ async def test_a_period_closes_after_the_ones_before_it(study: sp.Study) -> None
             await stream.close_period(2)
         with pytest.raises(sp.InvalidInput):
             await stream.report("person-1", period=1, symbol="never-declared")
+        with pytest.raises(sp.InvalidInput, match="allowed: a whole number from 1 to 12"):
+            await stream.close_period(0)
+        with pytest.raises(sp.InvalidInput, match="expected one symbol each"):
+            await stream.report_all(["person-1", "person-2"], period=1, symbols=["0"])
         untyped: Any = stream
         with pytest.raises(sp.InvalidInput, match="a report has an id"):
             await untyped.report(17, period=1, symbol="0")

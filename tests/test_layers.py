@@ -77,6 +77,25 @@ def test_a_wrong_import_breaks_the_contract(copy: Path, contract: str, module: s
     assert f"streamproc.{module}.misplaced -> {wrong}" in outcome.stdout
 
 
+@pytest.mark.parametrize(
+    ("module", "wrong"),
+    [
+        ("gatherer/report_codes", "streamproc.storage.filesystem"),
+        ("gatherer/report_buffer", "streamproc.log.kafka.log"),
+        ("synthesizer/outbox", "streamproc.storage.entropy"),
+        ("synthesizer/recovery", "streamproc.log.port"),
+    ],
+)
+def test_the_logic_of_a_role_that_imports_the_shell_breaks_the_contract(copy: Path, module: str, wrong: str) -> None:
+    path = copy / "streamproc" / f"{module}.py"
+    path.write_text(f"{path.read_text()}\nimport {wrong}\n")
+
+    outcome = check_contracts(copy, "logic")
+
+    assert outcome.returncode == 1
+    assert f"streamproc.{module.replace('/', '.')} -> {wrong}" in outcome.stdout
+
+
 @pytest.mark.parametrize("module", ["log", "storage", "cli"])
 def test_the_shell_may_meet_the_outside_world(copy: Path, module: str) -> None:
     (copy / "streamproc" / module / "__init__.py").write_text("import time\n")

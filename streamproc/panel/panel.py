@@ -1,6 +1,6 @@
 """The synthetic panel of an analyst: its released columns never change, and it answers queries with error bars.
 
-`make_answer` is the one place where a value, its standard error and its interval are computed.
+`make_answer` computes a value, its standard error and its interval from counts and estimates.
 """
 
 from __future__ import annotations

@@ -135,7 +135,11 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A whole study."""
+    """What a whole study will cost, and how accurate it will be.
+
+    >>> sp.plan(study, n=1000).total.rho <= study.privacy.budget
+    True
+    """
 
     study: Study
     n: int

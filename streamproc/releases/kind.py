@@ -94,6 +94,9 @@ class Contract(ABC):
     """The public parameters of a release over `n` people, which an analyst needs in addition to the columns.
 
     None of it depends on private data. (Without a roster `n` is the number of people who reported in period 1.)
+
+    >>> result["quarterly"].contract.n
+    200
     """
 
     name: str

@@ -202,7 +202,7 @@ class Deployment:
         """Raise StudyChanged if a ledger is that of another study of the same name; `insecure` as in `require_same_study`.
 
         After a purge the control topic is gone, which holds the key of the roster's digest. Then a study with a roster
-        cannot be told from another one, and nothing is checked.
+        cannot be distinguished from another one, and nothing is checked.
         """
         if ledger is None:
             return

@@ -192,7 +192,7 @@ async def stream_response(
 ) -> web.StreamResponse:
     """Send a response piece by piece, and return it; the connection of a client that is slower than `pace` is aborted.
 
-    The response holds no more than a chunk beyond the write buffer's limit, besides the piece it is at.
+    Besides the current piece, the response holds at most one chunk more than the limit of the write buffer.
     """
     meters = Meters(pace, others_wait)
     try:

@@ -65,7 +65,7 @@ class _OnceKnown(Collector):
 
 
 class _ClampedBins(Collector):
-    """A counter of which the ledger, and not this process, keeps the value: it goes on where it was after a restart."""
+    """A counter whose value comes from the ledger, so that it continues after a restart."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.by_release: dict[str, int] = {}
@@ -177,7 +177,7 @@ class OperatorMetrics:
             self.rejects.labels(partition, reason.value)
 
     def forget(self, partition: int) -> None:
-        """Show no more what was true of a partition that is not gathered here any more; what was counted stays."""
+        """Remove the gauges of a partition that this process does not gather any more. Counters stay."""
         shown = ((gauge, partition) for gauge in (self.gathering, self.lag, self.people, self.settled))
         for gauge, label in (*shown, (self.state_bytes, f"gather-{partition}")):
             with suppress(KeyError):

@@ -54,7 +54,7 @@ async def _check_over(deployment: Deployment, log: Log) -> None:
 async def _delete_topics(deployment: Deployment, log: Log) -> list[str]:
     """Delete the private topics, and return those that existed.
 
-    The control topic is deleted last: it holds the key by which a study with a roster is told from another.
+    The control topic is deleted last: it holds the key by which a study with a roster is distinguished from another.
     """
     topics = deployment.topics
     private = [topics.reports, topics.tallies, topics.rejects, topics.control]

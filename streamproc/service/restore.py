@@ -15,7 +15,7 @@ from streamproc.service.deployment import Deployment
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.study import Study
 from streamproc.synthesizer.checkpoint import STATE_FILE, Checkpoint, mark_published, restore_checkpoint, write_checkpoint
-from streamproc.synthesizer.recovery import read_published_state, wait_for_open_transactions
+from streamproc.synthesizer.published_state import read_published_state, wait_for_open_transactions
 from streamproc.synthesizer.tally_reader import StudyTally, TallyReader, population_size
 
 

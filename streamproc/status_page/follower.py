@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogError, VerificationFailed
+from streamproc.log.backoff import Backoff
 from streamproc.log.port import Log, Offset, Reader
 from streamproc.panel.series import History
 from streamproc.privacy.types import Period
@@ -145,7 +146,7 @@ class Follower:
 
     async def follow(self, log: Log) -> None:
         """Follow the topics until the last column of the last period was read. Retries after every failure."""
-        self.topics, pause = PublicTopics(log, self._study), RETRY_PAUSE_S
+        self.topics, backoff = PublicTopics(log, self._study), Backoff(RETRY_PAUSE_S, MAX_RETRY_PAUSE_S)
         while True:
             before, verified = self.version, True
             session = ReadSession(self.topics, self._study, self._threads)
@@ -164,8 +165,9 @@ class Follower:
                 self._show(replace(self.snapshot, following=False))
                 event(f"status page: {type(unexpected).__name__}, reading again", logging.ERROR)
             # Topics that do not verify will not verify next time. A broker that has answered for a while may be back soon.
-            pause = RETRY_PAUSE_S if verified and self.version > before + 1 else min(2 * pause, MAX_RETRY_PAUSE_S)
-            await asyncio.sleep(pause)
+            if verified and self.version > before + 1:
+                backoff.reset()
+            await asyncio.sleep(backoff.next_pause())
 
     async def _follow(self, session: ReadSession) -> None:
         try:

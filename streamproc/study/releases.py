@@ -52,7 +52,11 @@ class ReleaseTable(Protocol):
 
 @dataclass(frozen=True)
 class Release(ABC):
-    """The settings that every kind of release has. The constructor checks them."""
+    """The settings that every kind of release has. The constructor checks them.
+
+    >>> [isinstance(release, sp.Release) for release in study.releases]
+    [True, True]
+    """
 
     name: str
     """Name of the release, which its topic and its files also have."""

@@ -30,7 +30,12 @@ SHORTEST_MONTH = timedelta(days=28)
 
 @dataclass(frozen=True)
 class Schedule:
-    """Period `t` ends at `start + t * every`; its cut follows `grace` later, and its release `release_after` later still."""
+    """Period `t` ends at `start + t * every`; its cut follows `grace` later, and its release `release_after` later still.
+
+    >>> from datetime import UTC, datetime, timedelta
+    >>> sp.Schedule(datetime(2026, 1, 1, tzinfo=UTC), "month", grace=timedelta(days=2)).cut_of(1).isoformat()
+    '2026-02-03T00:00:00+00:00'
+    """
 
     start: datetime
     """When period 1 begins, in UTC."""

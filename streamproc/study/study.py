@@ -99,7 +99,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
-    """The budget of the whole study. Exactly one of `rho` and `epsilon` is given."""
+    """The budget of the whole study. Exactly one of `rho` and `epsilon` is given.
+
+    >>> round(sp.Privacy(epsilon=1.0, delta=1e-6).budget, 4)
+    0.0244
+    """
 
     rho: float | None = None
     """The budget in zCDP."""
@@ -172,7 +176,11 @@ class Missing:
 
 @dataclass(frozen=True, kw_only=True)
 class Population:
-    """Who takes part."""
+    """Who takes part.
+
+    >>> sp.Population(initial="0", size=23374).duplicates
+    'first'
+    """
 
     initial: str
     """The symbol that `carry` uses before a person's first report."""
@@ -202,7 +210,11 @@ _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 @dataclass(frozen=True)
 class Broker:
-    """Where the topics are."""
+    """Where the topics are.
+
+    >>> sp.Broker("kafka://kafka-1:9092,kafka-2:9092").partitions
+    4
+    """
 
     url: str
     """`embedded:FOLDER`, or `kafka://host:port,host:port`."""

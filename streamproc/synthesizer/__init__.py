@@ -1,1 +1,1 @@
-"""The synthesizer: one actor that turns tallies into released columns, and never draws twice."""
+"""The synthesizer: one process that turns tallies into released columns, and never draws twice."""

@@ -1,4 +1,4 @@
-"""The synthesizer's state file: all it must remember, and the exact bytes of the last period it drew."""
+"""The synthesizer's state file: its state, and the exact bytes of the last period that it drew."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamproc.synthesizer.tally_reader import StudyTally
 
 STATE_FILE = "synthesizer.state"
 PUBLISHED_MARK_FILE = "synthesizer.settled"
-"""Holds the digest of the last period known to be published; without it a period is settled again, which is harmless."""
+"""Holds the digest of the last period known to be published; without it a period is published again, which has no effect."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def write_checkpoint(disk: StateFolder, fingerprint: bytes, stored: Checkpoint) 
 
 
 def read_checkpoint(disk: StateFolder, fingerprint: bytes) -> Checkpoint | None:
-    """What is on disk; None if there is nothing. Refuses what is damaged or of another study."""
+    """Read the checkpoint; None if there is none. Raises StateFileUnusable if it is damaged or of another study."""
     content = disk.read(STATE_FILE)
     if content is None:
         return None
@@ -80,7 +80,7 @@ def mark_published(disk: StateFolder, fingerprint: bytes, draft: PendingRelease)
 
 
 def local_state(disk: StateFolder, fingerprint: bytes, stored: Checkpoint | None) -> LocalState | None:
-    """What the table of start-up moves needs to know. Refuses a mark that is damaged or of another study."""
+    """The state that `recovery.decide` compares. Raises StateFileUnusable if the mark is damaged or of another study."""
     if stored is None:
         return None
     draft = stored.pending

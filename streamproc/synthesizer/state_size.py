@@ -1,4 +1,4 @@
-"""How large the state file and the memory of a step may become, told from public values before anything is drawn.
+"""How large the state file and the memory of a step may become, computed from public values before anything is drawn.
 
 How many synthetic people a `histogram` release has is noise, and so is the length of a number in a record. If a file whose
 size depends on a draw could meet a full disk, whether the process ends would depend on the draw, and the next one would be

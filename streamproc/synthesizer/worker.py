@@ -47,14 +47,8 @@ from streamproc.synthesizer.checkpoint import (
     write_checkpoint,
 )
 from streamproc.synthesizer.outbox import PendingRelease, build_pending_release
-from streamproc.synthesizer.recovery import (
-    LedgerSnapshot,
-    RecoveryAction,
-    check_columns_exist,
-    decide,
-    read_published_state,
-    wait_for_open_transactions,
-)
+from streamproc.synthesizer.published_state import read_published_state, wait_for_open_transactions
+from streamproc.synthesizer.recovery import LedgerSnapshot, RecoveryAction, check_columns_exist, decide
 from streamproc.synthesizer.scheduler import MAX_SLEEP_S
 from streamproc.synthesizer.state_size import max_state_size, max_step_memory, reserve_memory
 from streamproc.synthesizer.tally_reader import StudyTally, TallyReader, population_size

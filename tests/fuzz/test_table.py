@@ -22,6 +22,8 @@ from tests.fuzz.trial import Bound, ChainedError, Target, TooMuchMemory, run_tri
 TAKES_BYTES = re.compile(r"(decode|parse|read|load|unpack|unseal|split_reports|verify_chain|home_partition|murmur2)|.*from_(text|dict|arrow|pandas)")  # fmt: skip  # noqa: E501
 
 ELSEWHERE = {
+    "streamproc.api.Panel.from_arrow": "is panel_from_arrow",
+    "streamproc.api.Panel.from_pandas": "is panel_from_pandas",
     "streamproc.api.Panel.load": "is load_panel",
     "streamproc.api.Study.load": "is read_study",
     "streamproc.api.load": "is load_panel; the rest of a damaged ledger.json is in tests/test_api.py",
@@ -33,7 +35,7 @@ ELSEWHERE = {
     "streamproc.log.embedded.sql.read": "rows of our own SQLite file; their values go to the decoders",
     "streamproc.files.study_files.read_table_file": "is the reading part of read_people and read_release",
     "streamproc.log.port.read_to_end": "records of a topic, whose values go to the decoders",
-    "streamproc.synthesizer.recovery.read_published_state": "reads the ledger by verify_chain",
+    "streamproc.synthesizer.published_state.read_published_state": "reads the ledger by verify_chain",
     "streamproc.log.kafka.admin.parse_topic_metadata": "an answer that aiokafka has decoded",
     "streamproc.log.kafka.protocol.Uuid.decode": "a part of a protocol that aiokafka speaks",
     "streamproc.status_page.responses.Asset": "a file of ours",

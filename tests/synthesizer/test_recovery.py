@@ -19,7 +19,7 @@ from streamproc.synthesizer.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from streamproc.synthesizer.recovery import read_published_state
+from streamproc.synthesizer.published_state import read_published_state
 from streamproc.testing import in_virtual_time
 from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.simulated_study import SimulatedStudy

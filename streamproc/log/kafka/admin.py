@@ -1,7 +1,7 @@
 """Administration of topics: metadata, offsets, creation and deletion.
 
 A broker returns what it knows. It may learn of topics and leaders later than other brokers, and after a pause it may still
-believe that it is a leader that was replaced long ago. So where this matters, several brokers are asked.
+answer as a leader although it was replaced long ago. So where this matters, several brokers are asked.
 """
 
 from __future__ import annotations

@@ -425,7 +425,7 @@ class Stream:
 
     async def _ready_reporter(self) -> Reporter:
         if self._reporter is None:
-            await self._deployment.check_begun(self._log, only_reports=True)
+            await self._deployment.require_same_ledger(self._log, only_reports=True)
             await set_up_topics(self._log, self._deployment.study)
             self._reporter = Reporter(self._log, self._deployment.study)
         return self._reporter

@@ -189,12 +189,12 @@ async def close_period_now(
 ) -> CloseOutcome:
     """Close a period unless it is closed or released. `created` is called with the topics that had to be created.
 
-    Raises what `Deployment.check_begun` and `close_period` raise.
+    Raises what `Deployment.require_same_ledger` and `close_period` raise.
     """
     async with deployment.connect() as log:
         if await _last_released_period(deployment, log) >= period:  # also in a study that was purged
             return CloseOutcome.ALREADY
-        await deployment.check_begun(log)
+        await deployment.require_same_ledger(log)
         new_topics = await set_up_topics(log, deployment.study)
         if new_topics and created is not None:
             created(new_topics)

@@ -169,7 +169,7 @@ class Deployment:
         """The source of noise: the operating system's, or a seeded one if the deployment has a seed."""
         return SystemEntropy() if self.seed is None else SeededEntropy(self.seed)
 
-    async def check_begun(self, log: Log, *, only_reports: bool = False) -> None:
+    async def require_same_ledger(self, log: Log, *, only_reports: bool = False) -> None:
         """If the study has begun, check that its ledger has this study's values and that its private topics exist.
 
         Raises StudyChanged, LedgerConflict or TopicLost. `only_reports` is True for a process that only sends reports: it

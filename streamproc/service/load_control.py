@@ -21,9 +21,9 @@ CachedValue = TypeVar("CachedValue", bound=Sized)
 class ResponseCache(Generic[CachedValue]):
     """A least-recently-used cache of responses of the newest version. All open pages send the same requests together."""
 
-    def __init__(self, most_bytes: int) -> None:
-        """Limit values and keys together to `most_bytes`. Keys count, because clients choose how long they are."""
-        self._max_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        """Limit values and keys together to `max_bytes`. Keys count, because clients choose how long they are."""
+        self._max_bytes = max_bytes
         self._version = -1
         self._values: OrderedDict[CacheKey, CachedValue] = OrderedDict()
         self._bytes = 0

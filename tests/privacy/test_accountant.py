@@ -25,12 +25,12 @@ rhos = st.floats(-6, 1).map(lambda power: 10.0**power) | st.sampled_from([1e-6, 
 
 
 def driven(mechanism: Mechanism, rho: float, horizon: int) -> list[float]:
-    """What the odometer shows before period 1 and after each period."""
-    odometer = PrivacyAccountant("r", Rho(rho), mechanism)
-    shown: list[float] = [odometer.spent]
+    """What the accountant shows before period 1 and after each period."""
+    accountant = PrivacyAccountant("r", Rho(rho), mechanism)
+    shown: list[float] = [accountant.spent]
     for _ in range(horizon):
-        odometer = odometer.next()
-        shown.append(odometer.spent)
+        accountant = accountant.next()
+        shown.append(accountant.spent)
     return shown
 
 
@@ -90,17 +90,17 @@ def test_rounding_over_the_longest_horizons_keeps_to_the_budget(horizon: int, ad
 
 def test_the_step_that_would_pass_the_budget_is_refused_before_it_is_taken() -> None:
     mechanism = WindowMechanism.calibrated(q=2, k=3, horizon=12, measure="contrast", adjacency=Adjacency.ZERO_OUT, rho=0.01)
-    odometer = PrivacyAccountant("quarterly", Rho(0.01), replace(mechanism, adjacency=Adjacency.REPLACE_ONE))
+    accountant = PrivacyAccountant("quarterly", Rho(0.01), replace(mechanism, adjacency=Adjacency.REPLACE_ONE))
     with pytest.raises(BudgetExceeded) as refused:
         for _ in range(12):
-            odometer = odometer.next()
-    assert odometer.spent <= 0.01 < refused.value.spent
-    assert refused.value.period == odometer.period + 1 > 3
+            accountant = accountant.next()
+    assert accountant.spent <= 0.01 < refused.value.spent
+    assert refused.value.period == accountant.period + 1 > 3
     assert (refused.value.release, refused.value.rho) == ("quarterly", 0.01)
     assert isinstance(refused.value, Refused)
     assert refused.value.exit_code == 3
     assert "\n" not in str(refused.value)
-    assert all(part in str(refused.value) for part in ("quarterly", f"period {odometer.period + 1}", "0.01"))
+    assert all(part in str(refused.value) for part in ("quarterly", f"period {accountant.period + 1}", "0.01"))
 
 
 @given(adjacencies, st.sampled_from(get_args(Measure)), st.floats(1e-6, 10))
@@ -113,36 +113,36 @@ def test_noise_for_a_larger_budget_does_not_reach_the_horizon(adjacency: Adjacen
 
 def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study() -> None:
     mechanism = WindowMechanism.calibrated(q=2, k=2, horizon=5, measure="contrast", adjacency=Adjacency.REPLACE_ONE, rho=0.1)
-    odometer = PrivacyAccountant("r", Rho(0.1), mechanism)
+    accountant = PrivacyAccountant("r", Rho(0.1), mechanism)
     for _ in range(3):
-        odometer = odometer.next()
-    before, odometer = odometer.spent, replace(odometer, redrawn=(Period(3),))
-    assert odometer.spent == float_up(mechanism.cost(Period(3)) + mechanism.redraw_cost(Period(3))) > before
-    again = replace(odometer, redrawn=(Period(3), Period(3), Period(4))).next().next()
+        accountant = accountant.next()
+    before, accountant = accountant.spent, replace(accountant, redrawn=(Period(3),))
+    assert accountant.spent == float_up(mechanism.cost(Period(3)) + mechanism.redraw_cost(Period(3))) > before
+    again = replace(accountant, redrawn=(Period(3), Period(3), Period(4))).next().next()
     added = 2 * mechanism.redraw_cost(Period(3)) + mechanism.redraw_cost(Period(4))
     assert again.spent == float_up(mechanism.cost(Period(5)) + added) > 0.1
 
 
 def test_a_redraw_does_not_excuse_a_mechanism_that_was_too_dear_from_the_start() -> None:
     mechanism = WindowMechanism.calibrated(q=2, k=1, horizon=3, measure="histogram", adjacency=Adjacency.ZERO_OUT, rho=0.2)
-    odometer = PrivacyAccountant("r", Rho(0.1), mechanism, Period(1), (Period(1),))
+    accountant = PrivacyAccountant("r", Rho(0.1), mechanism, Period(1), (Period(1),))
     with pytest.raises(BudgetExceeded) as refused:
-        odometer.next()
+        accountant.next()
     assert refused.value.spent == float_up(mechanism.cost(Period(2)))
 
 
 def test_a_horizon_is_not_passed() -> None:
     mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
-    odometer = PrivacyAccountant("r", Rho(100.0), mechanism, Period(2))
+    accountant = PrivacyAccountant("r", Rho(100.0), mechanism, Period(2))
     with pytest.raises(ValueError, match=r"outside 0\.\.2"):
-        odometer.next()
+        accountant.next()
 
 
 def test_an_odometer_stays_where_it_is_when_the_next_one_is_made() -> None:
     mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
-    odometer = PrivacyAccountant("r", Rho(100.0), mechanism)
-    assert odometer.next().period == 1
-    assert (odometer.period, odometer.spent) == (0, 0.0)
+    accountant = PrivacyAccountant("r", Rho(100.0), mechanism)
+    assert accountant.next().period == 1
+    assert (accountant.period, accountant.spent) == (0, 0.0)
 
 
 @given(st.floats(1e-9, 1000), st.lists(st.integers(1, 1000), min_size=1, max_size=8))

@@ -107,10 +107,10 @@ def test_a_ledger_that_has_not_begun_is_none() -> None:
 
 
 def test_a_walker_knows_at_every_record_what_holds_so_far() -> None:
-    walker = LedgerVerifier()
+    verifier = LedgerVerifier()
     for value in ledger(2):
-        assert walker.add(value).encode() == value
-        assert walker.verified() is not None
+        assert verifier.add(value).encode() == value
+        assert verifier.verified() is not None
 
 
 def test_every_prefix_of_a_ledger_is_a_ledger() -> None:

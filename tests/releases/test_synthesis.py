@@ -131,8 +131,8 @@ def test_every_release_spends_its_share_and_no_more(study: Study, data: st.DataO
         spent = synthesis.spent
         synthesis, _ = synthesis.step(tally, SilentEntropy(6))
         assert spent <= synthesis.spent <= study.privacy.budget * (1 + 1e-15)
-    for name, odometer in synthesis.accountants.items():
-        assert made[name].rho * (1 - 1e-12) <= odometer.spent <= made[name].rho
+    for name, accountant in synthesis.accountants.items():
+        assert made[name].rho * (1 - 1e-12) <= accountant.spent <= made[name].rho
 
 
 class Watched:

@@ -33,10 +33,10 @@ async def _gather(deployment: Deployment, log: Log) -> None:
 
 
 async def _send(deployment: Deployment, log: Log) -> None:
-    await deployment.check_begun(log, only_reports=True)
+    await deployment.require_same_ledger(log, only_reports=True)
 
 
-COMMANDS = (_synthesize, _gather, _send, Deployment.check_begun)
+COMMANDS = (_synthesize, _gather, _send, Deployment.require_same_ledger)
 
 
 def deployment_of(simulated: SimulatedStudy, folder: Path) -> Deployment:
@@ -101,6 +101,8 @@ class Denied(Faults):
 def test_a_reporter_who_may_not_see_it_is_not_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         simulated = (await run_two_periods()).simulated
-        await deployment_of(simulated, tmp_path).check_begun(simulated.connection("reporter", Denied()), only_reports=True)
+        await deployment_of(simulated, tmp_path).require_same_ledger(
+            simulated.connection("reporter", Denied()), only_reports=True
+        )
 
     in_virtual_time(scenario())

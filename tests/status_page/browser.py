@@ -62,13 +62,13 @@ class Visit:
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.on("request", lambda request: self.requests.append(request.url))
-        page.on("console", lambda said: self._complain(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda said: self._print_error(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self._err(str(error)))
         if self._keeps:
             page.on("requestfinished", lambda request: self._keep(request.response()))
         return context, page
 
-    def _complain(self, text: str) -> None:
+    def _print_error(self, text: str) -> None:
         if NETWORK_CHANGED not in text:
             self.complaints.append(text)
 

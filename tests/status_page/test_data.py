@@ -252,7 +252,7 @@ async def test_what_all_ask_for_at_once_is_made_once_and_given_to_all(
 def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
     a, b, c, old = (("a",), ("b",), ("c",), ("old",))
     cache = ResponseCache[bytes](
-        most_bytes=30
+        max_bytes=30
     )  # two answers of 5 with their questions, which Python writes with 6 characters
     cache.put(1, old, b"1234")
     cache.put(2, a, b"12345")
@@ -266,7 +266,7 @@ def test_only_the_newest_answers_are_kept_and_no_more_than_fit() -> None:
 
 
 def test_long_questions_take_up_room_too() -> None:
-    cache = ResponseCache[bytes](most_bytes=1000)
+    cache = ResponseCache[bytes](max_bytes=1000)
     questions = [(f"{number}{'x' * 300}",) for number in range(100)]
     for question in questions:
         cache.put(1, question, b"1")
@@ -344,9 +344,9 @@ async def test_a_stopped_page_ends_its_audit_with_the_current_period(
         note_step()
         add_column(audit, column, ledger)
 
-    def note_spent(odometer: PrivacyAccountant) -> Rho:
+    def note_spent(accountant: PrivacyAccountant) -> Rho:
         note_step()
-        return cast(Rho, compute_spent(odometer))
+        return cast(Rho, compute_spent(accountant))
 
     if step == "add_column":
         monkeypatch.setattr(ReleaseAudit, "add_column", note_column)

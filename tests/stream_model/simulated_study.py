@@ -287,7 +287,7 @@ class SimulatedStudy:
         return seen
 
     def check_released(self, through: int | None = None) -> None:
-        """Each column is there once, is what the ledger says, was drawn once, and cost what the odometer says."""
+        """Each column is there once, is what the ledger says, was drawn once, and cost what the accountant says."""
         through = self.study.horizon if through is None else through
         ledger = self.ledger()
         assert ledger.period == through
@@ -301,8 +301,8 @@ class SimulatedStudy:
         }
         for name, record in contracts.items():
             assert isinstance(record, ContractRecord)
-            odometer = Synthesis.resumed(Period(through), {name: record.contract}, {}, ()).accountants[name]
-            assert ledger.periods[-1].releases[name].rho_spent == odometer.spent <= record.contract.rho
+            accountant = Synthesis.resumed(Period(through), {name: record.contract}, {}, ()).accountants[name]
+            assert ledger.periods[-1].releases[name].rho_spent == accountant.spent <= record.contract.rho
 
 
 def random_histories(study: Study, people: int, seed: int = 0) -> npt.NDArray[np.uint8]:

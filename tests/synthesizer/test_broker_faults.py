@@ -19,7 +19,7 @@ from tests.stream_model.fault_points import FaultPoint, FaultPoints, failing
 from tests.stream_model.simulated_study import RecordingObserver, SimulatedStudy
 from tests.synthesizer.study_runs import HISTORIES, begin_study, run_with_tallies
 
-TRANSACTOR = ("fence", "begin", "send", "commit")
+PRODUCER = ("fence", "begin", "send", "commit")
 
 
 async def troubled(faults: Faults | None) -> SimulatedStudy:
@@ -62,10 +62,10 @@ def test_an_unknown_outcome_of_any_call_changes_no_byte() -> None:
 
 
 def test_being_fenced_once_changes_no_byte() -> None:
-    check_same_bytes(Fenced("timed out"), lambda point: point.call in TRANSACTOR)
+    check_same_bytes(Fenced("timed out"), lambda point: point.call in PRODUCER)
 
 
-@pytest.mark.parametrize("call", TRANSACTOR)
+@pytest.mark.parametrize("call", PRODUCER)
 def test_fenced_three_times_in_one_period_it_gives_way(call: str) -> None:
     async def fight() -> None:
         simulated = await begin_study()

@@ -44,9 +44,9 @@ def ledger_of(simulated: SimulatedStudy, period: int) -> tuple[bytes, ...]:
 async def restore(simulated: SimulatedStudy) -> None:
     """As `restore --accept-cost` does."""
     ledger = simulated.ledger()
-    inbox = await TallyReader.open(simulated.log, STUDY)
-    await inbox.poll(timeout=0)
-    tallies = [inbox.complete(Period(period)) for period in range(1, ledger.period + 1)]
+    reader = await TallyReader.open(simulated.log, STUDY)
+    await reader.poll(timeout=0)
+    tallies = [reader.complete(Period(period)) for period in range(1, ledger.period + 1)]
     released = [name for name in CONTRACTS if simulated.committed(simulated.topics.synthetic(name))]
     columns = {
         name: [column.symbols for column in simulated.columns(name)] if name in released else [] for name in CONTRACTS

@@ -1,4 +1,4 @@
-"""The synthesizer's inbox: tallies of all partitions, however often they were sent, and nothing that does not add up."""
+"""The synthesizer's reader: tallies of all partitions, however often they were sent, and nothing that does not add up."""
 
 from __future__ import annotations
 
@@ -37,52 +37,52 @@ async def inbox_with(*tallies: Tally) -> TallyReader:
     simulated = await SimulatedStudy(STUDY).begin()
     for each in tallies:
         await simulated.send_tally(each)
-    inbox = await TallyReader.open(simulated.log, STUDY)
-    await inbox.poll(timeout=0)
-    assert inbox.topic == simulated.topics.tallies
-    assert inbox.position == await simulated.log.high_watermark(inbox.topic, 0)
-    return inbox
+    reader = await TallyReader.open(simulated.log, STUDY)
+    await reader.poll(timeout=0)
+    assert reader.topic == simulated.topics.tallies
+    assert reader.position == await simulated.log.high_watermark(reader.topic, 0)
+    return reader
 
 
 def test_a_period_is_complete_when_every_partition_has_tallied_it() -> None:
     async def run() -> None:
-        inbox = await inbox_with(tally(0, 1, c=[1, 0, 0]), tally(1, 1, people=5, c=[2, 0, 0]), tally(0, 2))
-        whole = inbox.complete(Period(1))
+        reader = await inbox_with(tally(0, 1, c=[1, 0, 0]), tally(1, 1, people=5, c=[2, 0, 0]), tally(0, 2))
+        whole = reader.complete(Period(1))
         assert whole is not None
         assert (whole.period, whole.people) == (1, 9)
         assert {name: counts.tolist() for name, counts in whole.counts.items()} == {"w": [0, 0, 0, 0], "c": [3, 0, 0]}
-        assert inbox.complete(Period(2)) is None
-        assert inbox.watermark == 1
-        await inbox.close()
+        assert reader.complete(Period(2)) is None
+        assert reader.watermark == 1
+        await reader.close()
 
     in_virtual_time(run())
 
 
 def test_before_anybody_has_tallied_the_watermark_is_0() -> None:
     async def run() -> None:
-        inbox = await inbox_with()
-        assert (inbox.watermark, inbox.complete(Period(1))) == (0, None)
+        reader = await inbox_with()
+        assert (reader.watermark, reader.complete(Period(1))) == (0, None)
 
     in_virtual_time(run())
 
 
 def test_a_tally_sent_twice_counts_once() -> None:
     async def run() -> None:
-        inbox = await inbox_with(tally(0, 1), tally(0, 1), tally(1, 1), tally(0, 1))
-        whole = inbox.complete(Period(1))
+        reader = await inbox_with(tally(0, 1), tally(0, 1), tally(1, 1), tally(0, 1))
+        whole = reader.complete(Period(1))
         assert whole is not None and whole.people == 8
-        assert inbox.watermark == 1
+        assert reader.watermark == 1
 
     in_virtual_time(run())
 
 
 def test_what_is_forgotten_takes_no_room_but_is_still_part_of_the_watermark() -> None:
     async def run() -> None:
-        inbox = await inbox_with(*[tally(partition, period) for period in (1, 2, 3) for partition in (0, 1)])
-        inbox.forget(Period(2))
-        assert [inbox.complete(Period(period)) is None for period in (1, 2, 3)] == [True, True, False]
-        assert inbox.watermark == 3
-        assert list(inbox._waiting) == [3]
+        reader = await inbox_with(*[tally(partition, period) for period in (1, 2, 3) for partition in (0, 1)])
+        reader.forget(Period(2))
+        assert [reader.complete(Period(period)) is None for period in (1, 2, 3)] == [True, True, False]
+        assert reader.watermark == 3
+        assert list(reader._waiting) == [3]
 
     in_virtual_time(run())
 
@@ -90,15 +90,15 @@ def test_what_is_forgotten_takes_no_room_but_is_still_part_of_the_watermark() ->
 def test_what_was_forgotten_before_it_came_is_not_kept_either() -> None:
     async def run() -> None:
         simulated = await SimulatedStudy(STUDY).begin()
-        inbox = await TallyReader.open(simulated.log, STUDY)
-        inbox.forget(Period(1))
+        reader = await TallyReader.open(simulated.log, STUDY)
+        reader.forget(Period(1))
         for partition in (0, 1):
             await simulated.send_tally(tally(partition, 1))
-        await inbox.poll(timeout=0)
-        assert (inbox.watermark, list(inbox._waiting)) == (1, [])
+        await reader.poll(timeout=0)
+        assert (reader.watermark, list(reader._waiting)) == (1, [])
         await simulated.send_tally(tally(0, 1, c=[4, 0, 0]))
         with pytest.raises(Refused, match="two different tallies"):
-            await inbox.poll(timeout=0)
+            await reader.poll(timeout=0)
 
     in_virtual_time(run())
 
@@ -131,9 +131,9 @@ def test_a_record_that_is_no_tally_stops_the_study() -> None:
     async def run() -> None:
         simulated = await SimulatedStudy(STUDY).begin()
         await simulated.log.append(simulated.topics.tallies, 0, b"?")
-        inbox = await TallyReader.open(simulated.log, STUDY)
+        reader = await TallyReader.open(simulated.log, STUDY)
         with pytest.raises(Refused, match="tallies offset 0: no tally"):
-            await inbox.poll(timeout=0)
+            await reader.poll(timeout=0)
 
     in_virtual_time(run())
 
@@ -219,9 +219,9 @@ def test_what_was_released_is_not_kept_by_a_synthesizer() -> None:
         kept: list[list[int]] = []
         forget = TallyReader.forget
 
-        def watched(inbox: TallyReader, through: Period) -> None:
-            forget(inbox, through)
-            kept.append(sorted(inbox._waiting))
+        def watched(reader: TallyReader, through: Period) -> None:
+            forget(reader, through)
+            kept.append(sorted(reader._waiting))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(TallyReader, "forget", watched)

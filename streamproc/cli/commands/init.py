@@ -22,5 +22,5 @@ def init(deployment: Deployment, *, only_print: bool) -> None:
 
 async def _create_topics(deployment: Deployment) -> list[str]:
     async with deployment.connect() as log:
-        await deployment.check_begun(log)
+        await deployment.require_same_ledger(log)
         return await set_up_topics(log, deployment.study, Role.STEWARD)

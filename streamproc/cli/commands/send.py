@@ -55,7 +55,7 @@ def _last_reported(panel: People) -> int:
 
 async def _send(deployment: Deployment, panel: People, periods: Sequence[int], *, closing: bool, packed: bool) -> None:
     async with deployment.connect() as log:
-        await deployment.check_begun(log, only_reports=not closing)
+        await deployment.require_same_ledger(log, only_reports=not closing)
         created = await set_up_topics(log, deployment.study)
         if created:
             print_created_topics(created)

@@ -287,7 +287,7 @@ class CumulativeContract(Contract):
         """1 for the count of people with at least `b` events, else 0; all 0 before period `b`, when nobody can have `b`."""
         if not isinstance(query, AtLeast):
             raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind} and knows only how many events people have had, "
+                f"{query.name}: release {self.name} is of kind {self.kind}, which counts how many events people have had, "
                 "not when; ask a window release"
             )
         if not 1 <= query.b <= self.horizon:

@@ -1,4 +1,4 @@
-"""Text for people, the same in every command: numbers, costs, tables and progress."""
+"""Text for people, the same in every command: numbers, costs, warnings, tables and progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.close import Stage
 
 if TYPE_CHECKING:
+    from streamproc.client.public_reader import PublicReader
     from streamproc.protocol.registry_format import Composition
+    from streamproc.service.deployment import Deployment
 
 INSECURE = "INSECURE: the noise came from a seed. It protects nobody."
 """The warning that goes with everything a seeded run released."""
@@ -95,6 +97,21 @@ def format_unknown_streams(streams: int) -> str:
     """Return a line about registered streams whose people the registry cannot compare with those of others."""
     count = format_count(streams, "stream")
     return f"registry: {count} without a roster, whose people it cannot recognise, may add to the cost"
+
+
+# Warnings, on standard error
+
+
+def warn_if_insecure(public: PublicReader) -> None:
+    """Print a warning on standard error if the study's noise came from a seed."""
+    if public.insecure:
+        click.echo(INSECURE, err=True)
+
+
+def warn_if_not_begun(deployment: Deployment, public: PublicReader) -> None:
+    """Print a line on standard error if there is no ledger yet: the address of the broker may be mistyped."""
+    if public.ledger is None:
+        click.echo(f"{deployment.broker.url}: holds no ledger of {deployment.study.name} yet", err=True)
 
 
 # Tables

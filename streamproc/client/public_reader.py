@@ -94,6 +94,16 @@ class PublicReader:
         names = [release.name for release in study.releases] if only is None else [only]
         self._releases = {name: ReleaseTail(TopicTail(log, topics.synthetic(name))) for name in names}
 
+    @classmethod
+    async def read_all(cls, log: ReadableLog, study: Study) -> PublicReader:
+        """Read all topics to their current end. The reader returned is closed, and keeps what it has read."""
+        public = cls(log, study)
+        try:
+            await public.catch_up()
+            return public
+        finally:
+            await public.close()
+
     async def poll(self, *, timeout: float) -> None:
         """Read what was appended to the topics, waiting up to `timeout` seconds for the ledger to grow.
 
@@ -149,6 +159,16 @@ class PublicReader:
     def period(self) -> Period:
         """The last period released."""
         return Period(0) if self.ledger is None else self.ledger.period
+
+    @property
+    def n(self) -> int | None:
+        """Number of real people, which the contracts state; None before the first column."""
+        return next((contract.n for contract in self.contracts().values()), None)
+
+    @property
+    def insecure(self) -> bool | None:
+        """Whether the study's noise came from a seed; None before the study has begun."""
+        return None if self.ledger is None else self.ledger.study.insecure
 
     def contracts(self) -> Mapping[str, Contract]:
         """The contract of each release that has a column."""

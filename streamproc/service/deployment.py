@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from streamproc.client.public_reader import PublicReader
 from streamproc.errors import (
     InvalidInput,
     NoSuchTopic,
@@ -129,6 +130,11 @@ class Deployment:
     def connect(self) -> Log:
         """A connection to the study's broker. Entering it connects."""
         return connect(self.broker.url, folder=self.broker_folder, timeout=self.timeout, on_slow=self.on_slow_connection)
+
+    async def read_public(self) -> PublicReader:
+        """Connect, and read the ledger and all columns to their end. Creates no topic."""
+        async with self.connect() as log:
+            return await PublicReader.read_all(log, self.study)
 
     def state_folder(self) -> LocalStateFolder:
         """The state folder, without a lock."""

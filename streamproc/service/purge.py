@@ -39,12 +39,8 @@ async def purge_study(deployment: Deployment) -> Purged:
 
 
 async def _check_over(deployment: Deployment, log: Log) -> None:
-    public = PublicReader(log, deployment.study)
-    try:
-        await public.catch_up()
-    finally:
-        await public.close()
     study = deployment.study
+    public = await PublicReader.read_all(log, study)
     if public.period < study.horizon:
         raise StudyNotOver(study.name, public.period, study.horizon)
     await asyncio.to_thread(public.check_complete)

@@ -28,7 +28,7 @@ ELSEWHERE = {
     "streamproc.api.Study.load": "is read_study",
     "streamproc.api.load": "is load_panel; the rest of a damaged ledger.json is in tests/test_api.py",
     "streamproc.api.read_people": "is files.study_files.read_people",
-    "streamproc.cli.public_reading.read_public": "follows topics, whose records go to the decoders",
+    "streamproc.client.public_reader.PublicReader.read_all": "follows topics, whose records go to the decoders",
     "streamproc.panel.frames.panel_from_pandas": "a frame that the caller made, not bytes",
     "streamproc.panel.panel.Panel.from_arrow": "is panel_from_arrow",
     "streamproc.panel.panel.Panel.from_pandas": "is panel_from_pandas",

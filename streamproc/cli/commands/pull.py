@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from streamproc.cli.event_loop import run_once
-from streamproc.cli.public_reading import population_size, read_public, warn_if_insecure, warn_if_not_begun
+from streamproc.cli.formatting import warn_if_insecure, warn_if_not_begun
 from streamproc.client.public_reader import period_to_dict, redrawn_periods
 from streamproc.errors import VerificationFailed
 from streamproc.files.release_files import results_folder, save_panel, write_json
@@ -31,7 +31,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
     """
     if parquet:
         check_arrow()
-    public = run_once(deployment, read_public(deployment), limit_time=False)
+    public = run_once(deployment, deployment.read_public(), limit_time=False)
     warn_if_not_begun(deployment, public)
     # Everything is checked before the first file is written, so that a failure leaves no partial result.
     public.check_complete()
@@ -46,7 +46,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             save_panel(panel, folder / f"{name}.csv")
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
-    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, population_size(public)))
+    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, public.n))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
     warn_if_insecure(public)
 

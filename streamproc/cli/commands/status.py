@@ -22,8 +22,8 @@ from streamproc.cli.formatting import (
     new_table,
     print_table,
     table_console,
+    warn_if_not_begun,
 )
-from streamproc.cli.public_reading import catch_up_public, is_insecure, population_size, warn_if_not_begun
 from streamproc.client.public_reader import PublicReader, add_replace_one
 from streamproc.errors import NoSuchTopic, NotAllowed, Refused
 from streamproc.log.port import Log
@@ -59,7 +59,7 @@ def status(deployment: Deployment, *, as_json: bool) -> None:
 
 async def _read_public_and_watermark(deployment: Deployment) -> tuple[PublicReader, int | None]:
     async with deployment.connect() as log:
-        return await catch_up_public(log, deployment), await _read_watermark(deployment, log)
+        return await PublicReader.read_all(log, deployment.study), await _read_watermark(deployment, log)
 
 
 async def _read_watermark(deployment: Deployment, log: Log) -> int | None:
@@ -105,7 +105,7 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
         }
     fields: dict[str, Any] = {
         "study": study.name,
-        "n": population_size(public),
+        "n": public.n,
         "horizon": study.horizon,
         "watermark": watermark,
         "released": public.period,
@@ -114,7 +114,7 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
         "epsilon_spent": epsilon_of_rho(spent, study.privacy.delta),
         "delta": study.privacy.delta,
         "adjacency": study.privacy.adjacency.value,
-        "insecure": is_insecure(public),
+        "insecure": public.insecure,
         "releases": releases,
     }
     costs = replace_one_costs(study)

@@ -7,8 +7,7 @@ import json
 import click
 
 from streamproc.cli.event_loop import run_once
-from streamproc.cli.formatting import format_count
-from streamproc.cli.public_reading import is_insecure, read_public, warn_if_insecure
+from streamproc.cli.formatting import format_count, warn_if_insecure
 from streamproc.errors import NoLedger, VerificationFailed
 from streamproc.service.deployment import Deployment
 
@@ -20,7 +19,7 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     """
     study = deployment.study
     try:
-        public = run_once(deployment, read_public(deployment), limit_time=False)
+        public = run_once(deployment, deployment.read_public(), limit_time=False)
         public.check_complete()
     except VerificationFailed as failed:
         if as_json:
@@ -30,7 +29,7 @@ def verify(deployment: Deployment, *, as_json: bool) -> None:
     head = public.ledger.head.hex() if public.ledger else None
     if as_json:
         result = {"study": study.name, "verified": True if head else None, "periods": public.period, "columns": columns}
-        click.echo(json.dumps(result | {"head": head, "insecure": is_insecure(public)}))
+        click.echo(json.dumps(result | {"head": head, "insecure": public.insecure}))
     if head is None:
         raise NoLedger(study.name, deployment.broker.url)
     if not as_json:

@@ -6,8 +6,7 @@ import asyncio
 
 import numpy as np
 
-from streamproc.cli.demo.month_table import AnswerVsTruth, Month
-from streamproc.cli.demo.screen import Screen
+from streamproc.cli.demo.screen import AnswerVsTruth, Month, Screen
 from streamproc.cli.demo.simulated_study import ASKED_FROM, QUESTIONS
 from streamproc.client.public_reader import PublicReader
 from streamproc.client.reporter import Reporter

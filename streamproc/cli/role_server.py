@@ -16,10 +16,10 @@ from streamproc.cli.formatting import INSECURE
 from streamproc.cli.options import RoleOptions
 from streamproc.errors import Refused, StreamprocError
 from streamproc.log.port import Log
+from streamproc.log.retry import retry_while_unavailable
 from streamproc.service.deployment import Deployment
 from streamproc.service.logging_setup import event, set_up_logs
-from streamproc.service.monitor import ProcessMonitor
-from streamproc.service.retry import retry_while_unavailable
+from streamproc.service.monitor import CONNECTION, ProcessMonitor
 
 if TYPE_CHECKING:
     from streamproc.service.http_server import Listener
@@ -62,8 +62,8 @@ async def listen_and_connect(
         address = await listener.start()
         stack.push_async_callback(listener.stop)
         event("listening", address=f"{address.host}:{address.port}")
-    await retry_while_unavailable(lambda: _probe(deployment), monitor)
-    log = await retry_while_unavailable(lambda: stack.enter_async_context(deployment.connect()), monitor)
+    await retry_while_unavailable(lambda: _probe(deployment), monitor, CONNECTION)
+    log = await retry_while_unavailable(lambda: stack.enter_async_context(deployment.connect()), monitor, CONNECTION)
     event("connected", broker=deployment.broker.url)
     return log
 

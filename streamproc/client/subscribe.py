@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import LogUnavailable
-from streamproc.log.backoff import OutageTimeout
 from streamproc.log.port import Log
+from streamproc.log.retry import OutageTimeout
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
 from streamproc.releases.step import Column

@@ -11,9 +11,9 @@ from enum import Enum, auto
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic, NotAllowed, OffsetLost, Refused
-from streamproc.log.backoff import OutageTimeout
 from streamproc.log.control_topic import ControlFollower, append_cut, require_cut_accepted, require_reports_in_period_1
 from streamproc.log.port import Log
+from streamproc.log.retry import OutageTimeout
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.privacy.types import Period
 from streamproc.service.deployment import Deployment

@@ -11,11 +11,11 @@ from streamproc.client.public_reader import PublicReader
 from streamproc.errors import LogError, NotAllowed, Refused, TopicLost, TopicsNotSetUp
 from streamproc.gatherer.worker import Gatherer, GathererPorts
 from streamproc.log.port import GroupMembership, Log
+from streamproc.log.retry import retry_while_unavailable
 from streamproc.log.topic_setup import check_topics, set_up_topics
 from streamproc.protocol.topics import Role
 from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import GATHERERS, LEDGER, SCHEDULE, SYNTHESIZER, ProcessMonitor, partition_part
-from streamproc.service.retry import retry_while_unavailable
 from streamproc.storage.state_folder import LocalStateFolder
 from streamproc.synthesizer.scheduler import Scheduler
 from streamproc.synthesizer.worker import Synthesizer, SynthesizerPorts

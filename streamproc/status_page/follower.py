@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogError, VerificationFailed
-from streamproc.log.backoff import Backoff
 from streamproc.log.port import Log, Offset, Reader
+from streamproc.log.retry import Backoff
 from streamproc.panel.series import History
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import DecodedColumn

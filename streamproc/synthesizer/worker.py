@@ -25,8 +25,8 @@ from streamproc.errors import (
     TopicLost,
     WriterConflict,
 )
-from streamproc.log.backoff import Backoff
 from streamproc.log.port import NO_TIME, Log, TransactionalProducer
+from streamproc.log.retry import MAX_RETRY_PAUSE_S, MIN_RETRY_PAUSE_S, Backoff
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import Intent, StudyRecord, digest, require_same_study
@@ -55,9 +55,6 @@ from streamproc.synthesizer.tally_reader import StudyTally, TallyReader, populat
 
 MAX_FENCED = 3
 """A synthesizer that was fenced this often in one period stops, because another one is running."""
-
-MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 0.5, 30.0
-"""Seconds before a new session: doubled from the first value up to the second while sessions fail."""
 
 MIN_SLEEP_S = 0.01
 """Shortest sleep in seconds. A shorter one may be rounded to a sleep that ends before the release time, repeatedly."""

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.record.util import calc_crc32c
 
-from streamproc.log.kafka.record_batches import BATCH_HEADER, COUNT_AT, RECORDS_AT, ReadableRecords
+from streamproc.log.kafka.aiokafka_patches import BATCH_HEADER, COUNT_AT, RECORDS_AT, ReadableRecords
 from tests.fuzz import mutators
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.log.raw_batches import GZIP, batch_of, overlong, with_strange_header

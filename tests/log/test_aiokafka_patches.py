@@ -26,6 +26,7 @@ from streamproc.log.kafka.aiokafka_patches import (
     CHECKED_VERSION,
     NoBrokerReady,
     ProducerDropped,
+    ReadableRecords,
     create_transaction_waiter,
     disable_topic_auto_creation,
     drop_producer,
@@ -34,7 +35,6 @@ from streamproc.log.kafka.aiokafka_patches import (
     set_broker_timeout,
     stop_consumer,
 )
-from streamproc.log.kafka.record_batches import ReadableRecords
 
 SERVERS = ["127.0.0.1:1"]
 PACKAGE = Path(streamproc.__file__).parent

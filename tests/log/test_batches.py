@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.log.connect import connect
-from streamproc.log.kafka.record_batches import ReadableRecords
+from streamproc.log.kafka.aiokafka_patches import ReadableRecords
 from streamproc.log.port import Offset, TopicSettings
 from tests.broker import KafkaBroker
 from tests.log.backends import new_topic, read_all, read_to, values

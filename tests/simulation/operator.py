@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from streamproc.log.retry import retry_while_unavailable
+from streamproc.service.monitor import CONNECTION
 from streamproc.service.restore import restore_state
-from streamproc.service.retry import retry_while_unavailable
 from streamproc.service.workers import synthesize
 from streamproc.synthesizer.checkpoint import STATE_FILE
 from tests.simulated_filesystem.storage import StoredFolder
@@ -63,7 +64,7 @@ class Operator:
         deployment = self._cluster.deployment(process)
         process.on_closing = self._cluster.ask_for_cut
         monitor = WatchedMonitor(deployment)
-        await retry_while_unavailable(process.log.__aenter__, monitor)
+        await retry_while_unavailable(process.log.__aenter__, monitor, CONNECTION)
         await synthesize(deployment, process.log, monitor, catch_up=self._catch_up)
 
     def _check_unchanged(self, process: Process, before: dict[str, bytes], refusal: str) -> None:

@@ -9,10 +9,11 @@ from contextlib import suppress
 from streamproc.client.reporter import Reporter
 from streamproc.client.subscribe import subscribe
 from streamproc.errors import LogUnavailable, NoSuchTopic, OutcomeUnknown, Refused
+from streamproc.log.retry import retry_while_unavailable
 from streamproc.privacy.types import Period
 from streamproc.protocol.reports import encode_report, home_partition
 from streamproc.service.close import close_period
-from streamproc.service.retry import retry_while_unavailable
+from streamproc.service.monitor import CONNECTION
 from streamproc.service.workers import gather
 from tests.simulation.cluster import Cluster
 from tests.simulation.deployment import STATE, WatchedMonitor
@@ -110,7 +111,7 @@ async def run_gatherer(cluster: Cluster, number: int, pinned: Sequence[int], mac
 async def _gather(cluster: Cluster, process: Process, pinned: Sequence[int]) -> None:
     deployment = cluster.deployment(process)
     monitor = WatchedMonitor(deployment)
-    await retry_while_unavailable(process.log.__aenter__, monitor)
+    await retry_while_unavailable(process.log.__aenter__, monitor, CONNECTION)
     await gather(deployment, process.log, monitor, pinned)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from streamproc.cli.event_loop import run_once
-from streamproc.log.topic_setup import set_up_topics
+from streamproc.log.topic_setup import acl_commands, set_up_topics
 from streamproc.protocol.topics import Role
-from streamproc.service.acls import acl_commands
 from streamproc.service.deployment import Deployment
 
 

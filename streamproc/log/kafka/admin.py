@@ -17,13 +17,12 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError
 from aiokafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest
 
 from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic, NotAllowed, PolicyViolated
-from streamproc.log.backoff import Backoff
 from streamproc.log.kafka.aiokafka_patches import NoBrokerReady, require_brokers_on_bootstrap
-from streamproc.log.kafka.auth_probe import probe_broker
-from streamproc.log.kafka.error_translation import translate_error, translate_error_code
+from streamproc.log.kafka.error_translation import probe_broker, translate_error, translate_error_code
 from streamproc.log.kafka.protocol import OffsetsRequest, TopicsRequest
 from streamproc.log.kafka.settings import PREFIX, KafkaSettings, metadata_timeout, milliseconds
 from streamproc.log.port import TopicSettings
+from streamproc.log.retry import Backoff
 
 RETRIABLE = (5, 6, 7, 9, 13, 41, 56, 74, 75, 76, 78, 100, 103)
 """Error codes: no leader yet, another leader or controller, another epoch; 78: a new leader has no high watermark yet."""

@@ -1,4 +1,4 @@
-"""Back-off between attempts, and the limit on one outage."""
+"""Back-off between attempts, the limit on one outage, and the retry of a role's work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from streamproc.errors import LogUnavailable
-from streamproc.log.backoff import OUTAGE_PAUSE_S, Backoff, OutageTimeout
+from streamproc.log.retry import OUTAGE_PAUSE_S, Backoff, OutageTimeout
 
 
 def test_pauses_double_up_to_the_longest() -> None:

@@ -80,7 +80,7 @@ def test_a_wrong_import_breaks_the_contract(copy: Path, contract: str, module: s
 @pytest.mark.parametrize(
     ("module", "wrong"),
     [
-        ("gatherer/report_codes", "streamproc.storage.filesystem"),
+        ("gatherer/member_index", "streamproc.storage.filesystem"),
         ("gatherer/report_buffer", "streamproc.log.kafka.log"),
         ("synthesizer/outbox", "streamproc.storage.entropy"),
         ("synthesizer/recovery", "streamproc.log.port"),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.privacy.types import IntArray
-from streamproc.protocol.byte_strings import ByteStrings
+from streamproc.protocol.reports import ByteStrings
 
 MAX_WORDS = 8
 """Maximum length of a key, in words of 8 bytes. One byte holds the length, so strings of up to 63 bytes are stored."""

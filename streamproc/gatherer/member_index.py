@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamproc.gatherer.byte_hash_table import ByteHashTable
 from streamproc.privacy.types import IntArray
-from streamproc.protocol.byte_strings import ByteStrings
+from streamproc.protocol.reports import ByteStrings
 
 Hashes: TypeAlias = npt.NDArray[np.void]
 """A 16-byte keyed hash for each row."""

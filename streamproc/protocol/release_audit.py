@@ -1,6 +1,6 @@
 """Recomputes what a release spent and which counts it should show, from public values alone.
 
-`LedgerWalker` checks that the ledger is one chain and that digests match. This module checks what the records say:
+`LedgerVerifier` checks that the ledger is one chain and that digests match. This module checks what the records say:
 
 * the spending. The contract states the noise of every measurement, so the cost of each prefix of periods follows from it,
   by the same programme with which the synthesizer charges itself. A draw that a period record names as abandoned counts as

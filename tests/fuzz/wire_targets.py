@@ -10,7 +10,6 @@ from streamproc.gatherer.logic import GathererLogic, PartitionContext
 from streamproc.panel import column_packing as packing
 from streamproc.privacy.types import Period
 from streamproc.protocol import codec as message
-from streamproc.protocol.byte_strings import ByteStrings
 from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, decode_contract, decode_synthetic
 from streamproc.protocol.control import Cut, CutSequence, decode_control
 from streamproc.protocol.ledger import decode_ledger, decode_measurement, decode_study_record
@@ -18,6 +17,7 @@ from streamproc.protocol.ledger_verifier import LedgerVerifier, verify_chain
 from streamproc.protocol.rejects import decode_reject
 from streamproc.protocol.reports import (
     MAX_ID,
+    ByteStrings,
     ReportBatch,
     decode_any,
     encode_report,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.gatherer.byte_hash_table import MAX_WORDS, ByteHashTable
-from streamproc.protocol.byte_strings import ByteStrings
+from streamproc.protocol.reports import ByteStrings
 
 LONGEST = 8 * MAX_WORDS - 1
 STRINGS = st.binary(min_size=1, max_size=LONGEST + 9) | st.text("a\0", min_size=1, max_size=12).map(str.encode)

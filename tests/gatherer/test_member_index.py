@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamproc.gatherer.member_index import MemberIndex
-from streamproc.protocol.byte_strings import ByteStrings
+from streamproc.protocol.reports import ByteStrings
 
 KEY = b"k" * 32
 

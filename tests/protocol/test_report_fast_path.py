@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.protocol.byte_strings import ByteStrings
-from streamproc.protocol.reports import decode_any, encode_report, split_reports, tail_of
+from streamproc.protocol.reports import ByteStrings, decode_any, encode_report, split_reports, tail_of
 
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=70)
 PERIODS = st.integers(0, 2**16)

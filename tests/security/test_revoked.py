@@ -1,4 +1,4 @@
-"""Rights that are taken away from a running role end it at once, with exit 5 and a line that says what is denied."""
+"""A role that loses a right while it runs ends with exit 5, when it next needs the right, and says what is denied."""
 
 from __future__ import annotations
 
@@ -81,7 +81,6 @@ def test_a_running_role_that_is_denied_ends_with_5(new_study: NewStudy, guarded_
 @pytest.mark.parametrize(
     ("principal", "operation", "resource"),
     [
-        (GATHERER, "Read", "--group guarded.gather"),
         (GATHERER, "Read", "--topic guarded.control"),
         (GATHERER, "Read", "--topic guarded.ledger"),
         (GATHERER, "Write", "--topic guarded.tallies"),
@@ -105,3 +104,15 @@ def test_whatever_it_is_denied_while_it_runs(
         study.do(REPORTER, "send", panel, "--period", 2)
         study.do(STEWARD, "close", "--period", 2)
         check_denied(roles[principal], resource.split()[1])
+
+
+@pytest.mark.slow
+def test_a_gatherer_without_its_group_ends_at_a_heartbeat(new_study: NewStudy, guarded_broker: SecureBroker) -> None:
+    """No period is closed, so the study cannot end before the heartbeat."""
+    study = new_study()
+    study.do(STEWARD, "init")
+    gatherer = study.start(GATHERER, "gather")
+    gatherer.says("partition assigned", times=study.deployed.parameters.partitions)
+
+    with without(guarded_broker, GATHERER, "Read", "--group", "guarded.gather"):
+        check_denied(gatherer, "guarded.gather")

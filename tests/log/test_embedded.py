@@ -9,14 +9,16 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event, Timer
+from types import SimpleNamespace
 
 import pytest
 
 from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic
-from streamproc.log.embedded import EmbeddedLog
+from streamproc.log.embedded import EmbeddedLog, database
 from streamproc.log.port import Offset, TopicSettings
 from streamproc.storage.filesystem import FileLock, is_held
 from tests.log.backends import new_topic, read_all, values
@@ -128,6 +130,28 @@ async def test_asking_creates_nothing_on_disk(tmp_path: Path) -> None:
             with pytest.raises(NoSuchTopic):
                 await attempt
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_new_file_that_another_connection_is_setting_up_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(tmp_path / "log.sqlite", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    # The other connection finishes while the log waits for its next attempt.
+    waiting = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: other.close())
+    monkeypatch.setattr(database, "time", waiting)
+    async with EmbeddedLog(tmp_path) as log:
+        topic = await new_topic(log)
+        assert topic in await log.topics()
+
+
+async def test_a_new_file_that_stays_locked_is_unavailable_after_the_timeout(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "log.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    log = EmbeddedLog(tmp_path, timeout=0.05)
+    with pytest.raises(LogUnavailable, match="database is locked"):
+        await log.topics()
+    other.close()
 
 
 async def test_nobody_else_may_read_the_files(log: EmbeddedLog) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,9 @@ VERSION = 1
 
 OWN_FILE_SUFFIXES = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".lock", LOST_AND_FOUND)
 """Suffixes of files that may exist in the folder before the log does, because another process is creating it."""
+
+WAL_RETRY_S = 0.01
+"""Seconds between two attempts to switch a new file to a write-ahead log."""
 
 T = TypeVar("T")
 
@@ -167,7 +171,7 @@ class Database:
     def _check_version(self, db: sqlite3.Connection) -> None:
         if self._version(db) == (0, 0) and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
             self._sync_folders()
-            db.execute("PRAGMA journal_mode = WAL")
+            self._switch_to_wal(db)
             db.execute("BEGIN IMMEDIATE")
             # Another process may have created the schema in the meantime.
             if self._version(db) == (0, 0):
@@ -181,6 +185,22 @@ class Database:
             raise InvalidInput(f"{display_path(self._path)}: expected an embedded log, but it is another kind of database")
         if version != VERSION:
             raise InvalidInput(f"{display_path(self._path)}: an embedded log of version {version}, expected {VERSION}")
+
+    def _switch_to_wal(self, db: sqlite3.Connection) -> None:
+        """Use a write-ahead log. If two connections switch a new file at once, SQLite fails one without waiting: retry it.
+
+        The statement reads before it locks the file, and SQLite calls no busy handler for a reader that wants to write,
+        because two of them would wait for each other: https://www.sqlite.org/c3ref/busy_handler.html.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                    raise
+            time.sleep(WAL_RETRY_S)
 
     def _version(self, db: sqlite3.Connection) -> tuple[int, int]:
         return db.execute("PRAGMA application_id").fetchone()[0], db.execute("PRAGMA user_version").fetchone()[0]

@@ -146,12 +146,18 @@ def test_a_bad_option_is_one_line(arguments: list[str], tmp_path: Path, streampr
 
 @contextmanager
 def started(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A demo. If the test fails while it runs, the failure shows how the demo ended and its standard error."""
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [*STREAMPROC, "demo", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
     with process:
         try:
             yield process
+        except BaseException as error:
+            process.kill()
+            _, complaint = process.communicate()
+            error.add_note(f"the demo ended with {process.returncode}; its standard error:\n{complaint}")
+            raise
         finally:
             process.kill()
 
@@ -163,7 +169,16 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
         seen += line
         if re.search(wanted, line):
             return seen
+    process.wait()
     raise AssertionError(f"{wanted!r} did not come after:\n{seen}")
+
+
+def test_a_failed_test_shows_the_standard_error_of_the_demo(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as failed, started(tmp_path, "--people", "0") as process:
+        read_until(process, "until Ctrl-C")
+    (note,) = failed.value.__notes__
+    assert note.startswith("the demo ended with 2; its standard error:\nstreamproc: ")
+    assert "--people" in note
 
 
 def test_a_few_people_are_served_from_a_new_folder_until_a_signal(tmp_path: Path) -> None:

@@ -223,7 +223,14 @@ def pulled(folder: Path, study: sp.Study, result: sp.Result) -> Path:
         {"releases": {name: {"measurements": _flat(panel, period)} for name, panel in result.items()}}
         for period in range(12)
     ]
-    ledger = {"study": public_values(study), "fingerprint": "00" * 32, "n": PEOPLE, "insecure": True, "periods": periods}
+    ledger = {
+        "study": public_values(study),
+        "fingerprint": "00" * 32,
+        "n": PEOPLE,
+        "insecure": True,
+        "contracts": {name: panel.contract.to_dict() for name, panel in result.items()},
+        "periods": periods,
+    }
     (folder / "public" / "ledger.json").write_text(json.dumps(ledger))
     return folder / "public"
 

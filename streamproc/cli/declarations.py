@@ -108,16 +108,23 @@ releases          {NAME: {
     help="Draw the plan into this .png, .svg or .pdf file.",
 )
 @click.option(
-    "--compare", is_flag=True, help="Compare counters even if there are more than 200 periods, which takes a minute or more."
+    "--compare",
+    is_flag=True,
+    help="Compare counters even if there are more than 200 periods, which takes a minute or more.",
 )
-def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool) -> None:
+@click.option(
+    "--tune",
+    is_flag=True,
+    help="For releases measured by flow, also compare weights tuned for the largest and for the mean error.",
+)
+def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool, tune: bool) -> None:
     """Show what a study will cost and how accurate it will be.
 
     Reads only the study file and, if it names a roster, the number of people in the roster.
     """
     from streamproc.cli.commands.plan import plan
 
-    plan(study_path, as_json, plot_path, compare)
+    plan(study_path, as_json, plot_path, compare, tune)
 
 
 @click.command()

@@ -135,7 +135,7 @@ class Panel:
 
         Raises UnsupportedQuery if the release cannot answer it.
         """
-        made_by = "made by exactly, count_of, in_a_row, at_least, LastSymbols or AtLeast"
+        made_by = "made by ask, exactly, count_of, in_a_row, at_least, in_spell, matched or LastSymbols"
         argument_check.require("a question", query, isinstance(query, Query), made_by)
         level = level_argument(f"{query.name}: a confidence level", level)
         at = self._released(period)

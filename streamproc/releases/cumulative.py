@@ -38,6 +38,7 @@ from streamproc.releases.step import (
     Description,
     Measurements,
     NamedQuery,
+    ReleasedPeriod,
     Step,
     StepMemory,
 )
@@ -89,6 +90,13 @@ class EventCounter(ColumnCounter):
         return np.cumsum(exact[::-1])[::-1][1:].astype(np.int64)
 
 
+NO_EVENT = "it covers only the replacement of a history by one without any event"
+"""What adjacency zero-out means for kinds that count events."""
+
+EVER_ONE = (NamedQuery("at least one so far", "at least one so far", AtLeast(1)),)
+"""The query that describes a column of running counts on one line."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CumulativeContract(Contract):
     """The public parameters of a cumulative release."""
@@ -100,17 +108,11 @@ class CumulativeContract(Contract):
     kind: ClassVar[str] = "cumulative"
     max_horizon: ClassVar[int] = MAX_CUMULATIVE_HORIZON
     zero_out_has_neighbours: ClassVar[bool] = True
-    zero_out_meaning: ClassVar[str] = "it covers only the replacement of a history by one without any event"
+    zero_out_meaning: ClassVar[str] = NO_EVENT
 
     @classmethod
     def describe(cls, release: Release) -> Description:
-        return Description(
-            summary="running counts",
-            counts_title="At least this many periods",
-            padded=False,
-            clamping_narrows_intervals=False,
-            zero_out="A history is left out of every count only where it is replaced by one without any event.",
-        )
+        return describe_cumulative()
 
     # Made from a study
 
@@ -149,11 +151,9 @@ class CumulativeContract(Contract):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> CumulativeContract:
-        check.require("alphabet", values["alphabet"], alphabet == EVENT_ALPHABET, "0 and 1")
+        check_event(values, alphabet, check)
         check.choice("counter", values["counter"], get_args(CounterName))
-        event, sigmas = check.sequence("event", values["event"]), check.sequence("sigmas", values["sigmas"])
-        is_event = bool(event) and all(isinstance(symbol, str) for symbol in event)
-        check.require("event", values["event"], is_event, "a list of symbols")
+        sigmas = check.sequence("sigmas", values["sigmas"])
         check.require("sigmas", values["sigmas"], len(sigmas) == values["horizon"], "one for each period")
         for sigma in sigmas:
             check.positive_float("sigmas", sigma)
@@ -165,7 +165,7 @@ class CumulativeContract(Contract):
             rho=Rho(values["rho"]),
             mechanism=CumulativeMechanism(counts, Adjacency(values["adjacency"]), sigmas),
             insecure=values["insecure"],
-            event=event,
+            event=tuple(values["event"]),
         )
 
     # Rows and columns
@@ -264,12 +264,11 @@ class CumulativeContract(Contract):
     def estimates(self, measurements: Sequence[Measurements], period: Period) -> FloatArray:
         return estimates(self.mechanism, streams_of(measurements, period), period)
 
-    def compare(
-        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
-    ) -> Comparison:
-        assert estimates is not None
+    def compare(self, released: ReleasedPeriod) -> Comparison:
+        assert released.estimator is not None
+        before = released.counts_before
         earlier = np.zeros(1, dtype=np.int64) if before is None else np.append(before, 0)
-        return compare_sums(counts, estimates, earlier, self.n)
+        return compare_sums(released.counts, released.estimator.estimates(), earlier, self.n)
 
     def clamped_counts(
         self,
@@ -312,13 +311,7 @@ class CumulativeContract(Contract):
 
     def parse_query(self, name: str) -> NamedQuery:
         """Accepts `atleast:B`."""
-        form, _, rest = name.partition(":")
-        is_number = rest.isascii() and rest.isdigit() and len(rest) < 10
-        if form == "atleast" and is_number and 1 <= int(rest) <= self.horizon:
-            event, b = " or ".join(map(quoted, self.event)), int(rest)
-            label = f"{event} in at least {b} {'period' if b == 1 else 'periods'} so far"
-            return NamedQuery(name, label, AtLeast(b))
-        raise UnsupportedQuery(f"query: release {self.name} answers atleast:1 to atleast:{self.horizon}")
+        return parse_at_least(name, self.name, self.event, self.horizon)
 
     def query_of(self, label: str) -> str:
         return f"atleast:{label}"
@@ -327,7 +320,7 @@ class CumulativeContract(Contract):
         yield from (f"atleast:{b}" for b in range(1, self.horizon + 1))
 
     def headline_queries(self) -> Sequence[NamedQuery]:
-        return [NamedQuery("at least one so far", "at least one so far", AtLeast(1))]
+        return EVER_ONE
 
     # Noise
 
@@ -348,3 +341,41 @@ def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, le
     noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
     widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
     return float(upper_quantile((1 - level) / 2 / (b * len(lags))) * widest + 0.5)
+
+
+def describe_cumulative() -> Description:
+    """A cumulative release in words."""
+    return Description(
+        summary="running counts",
+        counts_title="At least this many periods",
+        padded=False,
+        clamping_narrows_intervals=False,
+        zero_out="A history is left out of every count only where it is replaced by one without any event.",
+    )
+
+
+def parse_at_least(name: str, release: str, event: Sequence[str], most: int) -> NamedQuery:
+    """The query `atleast:B`. Raises UnsupportedQuery, which names the queries that the release answers."""
+    b = parse_number(name, "atleast", most)
+    if b is None:
+        raise UnsupportedQuery(f"query: release {release} answers atleast:1 to atleast:{most}")
+    return NamedQuery(name, f"{in_words(event)} in at least {b} {'period' if b == 1 else 'periods'} so far", AtLeast(b))
+
+
+def check_event(values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> None:
+    """Check the alphabet and the events of a contract that counts events."""
+    check.require("alphabet", values["alphabet"], alphabet == EVENT_ALPHABET, "0 and 1")
+    event = check.sequence("event", values["event"])
+    check.require("event", values["event"], bool(event) and all(isinstance(s, str) for s in event), "a list of symbols")
+
+
+def parse_number(name: str, form: str, most: int) -> int | None:
+    """The number in `form:NUMBER`, if it lies between 1 and `most`."""
+    found, _, rest = name.partition(":")
+    is_number = found == form and rest.isascii() and rest.isdigit() and len(rest) < 10
+    return int(rest) if is_number and 1 <= int(rest) <= most else None
+
+
+def in_words(event: Sequence[str]) -> str:
+    """The symbols of an event as words of a sentence."""
+    return " or ".join(map(quoted, event))

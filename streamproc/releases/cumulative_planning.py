@@ -72,7 +72,7 @@ class CumulativePlanner(ReleasePlanner):
     def describe(self) -> Sequence[str]:
         return ("cumulative", self._release.counter, self._release.allocation)
 
-    def alternatives(self, *, long_too: bool) -> Sequence[CounterAlternative]:
+    def alternatives(self, *, long_too: bool, tuned: bool) -> Sequence[CounterAlternative]:
         if self._contract.horizon > COMPARED_UP_TO and not long_too:
             return ()
         ways = [(counter, allocation) for counter in get_args(CounterName) for allocation in get_args(Allocation)]

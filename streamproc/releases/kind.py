@@ -14,6 +14,7 @@ shape, and a query is a vector of weights on it. (For a mechanism on an automato
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from streamproc.releases.step import (
     Estimator,
     Measurements,
     NamedQuery,
+    ReleasedPeriod,
     Step,
     StepMemory,
 )
@@ -130,6 +132,15 @@ class Contract(ABC):
     @abstractmethod
     def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> Contract:
         """The contract of a release over `n` people. Raises StudyError if its panel would be too large."""
+
+    def is_implied_by(self, study: Study, release: Release) -> bool:
+        """Whether this is the contract of `release` over `n` people, up to the last digits of floating-point values.
+
+        A kind whose matrices or weights come from floating-point algebra, which differs between machines, accepts any
+        that cost at most the budget.
+        """
+        implied = self.make(study, release, self.n, self.rho, insecure=self.insecure)
+        return _nearly_equal(self.to_dict(), implied.to_dict())
 
     @classmethod
     @abstractmethod
@@ -290,13 +301,8 @@ class Contract(ABC):
         return estimator.estimates()
 
     @abstractmethod
-    def compare(
-        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
-    ) -> Comparison:
-        """Compare the released counts of a period with those that its measurements and estimates imply.
-
-        `before` are the released counts of the previous period; None if there were none.
-        """
+    def compare(self, released: ReleasedPeriod) -> Comparison:
+        """Compare the released counts of a period with those that its measurements imply."""
 
     @abstractmethod
     def clamped_counts(
@@ -363,6 +369,16 @@ class Contract(ABC):
         return float(np.max(self.variances) ** 0.5)
 
 
+def _nearly_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_nearly_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_nearly_equal(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
 class ReleasePlanner(ABC):
     """What a plan says about a release, before any data."""
 
@@ -383,8 +399,11 @@ class ReleasePlanner(ABC):
         """The kind and its settings as short phrases."""
 
     @abstractmethod
-    def alternatives(self, *, long_too: bool) -> Sequence[AlternativeWay]:
-        """The ways to measure this release at the same budget; empty if the comparison is slow and `long_too` is False."""
+    def alternatives(self, *, long_too: bool, tuned: bool) -> Sequence[AlternativeWay]:
+        """The ways to measure this release at the same budget; empty if the comparison is slow and `long_too` is False.
+
+        Weights that the release does not use are tuned for the comparison only with `tuned`.
+        """
 
     def padding_advice(self) -> Sequence[str]:
         """Settings with which the padding would not be larger than the number of people."""

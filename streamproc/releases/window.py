@@ -30,6 +30,7 @@ from streamproc.releases.step import (
     Description,
     Measurements,
     NamedQuery,
+    ReleasedPeriod,
     Step,
     StepMemory,
 )
@@ -287,11 +288,9 @@ class WindowContract(Contract):
     def labels(self, period: Period) -> list[str]:
         return bin_labels(self.alphabet, self.mechanism.k)
 
-    def compare(
-        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
-    ) -> Comparison:
-        numerators, denominator = estimated_counts(self, measured[0], before)
-        return compare_windows(counts.reshape(numerators.shape), numerators, denominator)
+    def compare(self, released: ReleasedPeriod) -> Comparison:
+        numerators, denominator = estimated_counts(self, released.measured[0], released.counts_before)
+        return compare_windows(released.counts.reshape(numerators.shape), numerators, denominator)
 
     def clamped_counts(
         self,

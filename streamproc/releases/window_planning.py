@@ -77,7 +77,7 @@ class WindowPlanner(ReleasePlanner):
     def describe(self) -> Sequence[str]:
         return (f"window, k={self._release.k}", self._release.measure)
 
-    def alternatives(self, *, long_too: bool) -> Sequence[MeasureAlternative]:
+    def alternatives(self, *, long_too: bool, tuned: bool) -> Sequence[MeasureAlternative]:
         return [self._measured(measure) for measure in get_args(Measure)]
 
     def _measured(self, measure: Measure) -> MeasureAlternative:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
-from typing import Any, ClassVar, Protocol, Self, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import StudyError
+from streamproc.privacy.automaton import Automaton
 from streamproc.privacy.counters import CounterName
 from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.window import Measure
+from streamproc.study.pattern import PatternError, compile_pattern
 from streamproc.validation import Validator, format_value
 
 MAX_HORIZON = 10_000
@@ -31,6 +33,21 @@ MAX_BINS = 65_536
 
 MAX_CUMULATIVE_HORIZON = 2_000
 """Maximum number of periods of a study with a cumulative release."""
+
+CumulativeMeasure = Literal["counter", "flow"]
+"""How a cumulative release is measured: by a counter for each number of events, or by the flow mechanism."""
+
+Weights = Literal["tuned", "rule"]
+"""How the precision of the flow mechanism is distributed: optimised for the questions of the release, or by a rule."""
+
+Tune = Literal["largest", "mean"]
+"""What tuned weights minimise: the largest variance over the questions, or the mean."""
+
+MAX_FLOW_HORIZON = 1_000
+"""Maximum number of periods of a study with a release that is measured by flow."""
+
+MAX_COUNTED = 64
+"""Maximum of `most` and `length`: more events, or longer spells, are not told apart."""
 
 EVENT_ALPHABET = ("0", "1")
 """The alphabet of a cumulative release's columns: no event, an event."""
@@ -70,6 +87,11 @@ class Release(ABC):
     @abstractmethod
     def share(self) -> Fraction:
         """The part of the study's budget that this release may spend, exactly as written, or `EQUAL_SHARE`."""
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether the release is measured by the flow mechanism."""
+        return False
 
     @classmethod
     @abstractmethod
@@ -148,73 +170,243 @@ class WindowRelease(Release):
 
 
 @dataclass(frozen=True)
-class CumulativeRelease(Release):
-    """A cumulative release: synthetic people whose number of events so far is distributed like the panel's.
+class FlowSettings(Release):
+    """The settings of the kinds that are measured on an automaton."""
 
-    >>> sp.Cumulative("months-poor", event=("1",)).counter
-    'sqrt'
-    """
-
-    event: tuple[str, ...] = ()
-    """The symbols that count as an event; empty stands for the second symbol of an alphabet of two."""
-    counter: CounterName = "sqrt"
-    allocation: Allocation = "equal-max"
-    share: Fraction = EQUAL_SHARE
+    weights: Weights | None = field(default=None, kw_only=True)
+    """How precision is distributed; None stands for `tuned` where that takes seconds, else for `rule`."""
+    tune: Tune = field(default="largest", kw_only=True)
+    """What tuned weights minimise."""
+    share: Fraction = field(default=EQUAL_SHARE, kw_only=True)
     """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
-
-    kind: ClassVar[str] = "cumulative"
-    keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event")
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
+        if self.weights is not None:
+            key = f"release.{self.name}.weights"
+            study_check.choice(key, self.weights, get_args(Weights), joiner=", ", quote='"')
+        study_check.choice(f"release.{self.name}.tune", self.tune, get_args(Tune), joiner=", ", quote='"')
+        object.__setattr__(self, "share", _checked_share(self.name, self.share))
+
+    @property
+    def is_flow(self) -> bool:
+        return True
+
+    def flow_values(self) -> dict[str, Any]:
+        """The settings of the flow mechanism that are part of the fingerprint; each only if it is not the default."""
+        values = {} if self.weights is None else {"weights": self.weights}
+        return values if self.tune == "largest" else values | {"tune": self.tune}
+
+
+FLOW_KEYS = ("weights", "tune")
+
+
+@dataclass(frozen=True)
+class EventRelease(FlowSettings):
+    """The settings of the kinds that count events."""
+
+    event: tuple[str, ...] = ()
+    """The symbols that count as an event, or one symbol; empty stands for the second symbol of an alphabet of two."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         key = f"release.{self.name}.event"
-        allowed = "a list of symbols, at least one and not the whole alphabet"
-        study_check.require(key, self.event, isinstance(self.event, tuple), allowed)
+        given: object = self.event
+        if isinstance(given, str):
+            object.__setattr__(self, "event", (self.event,))
+        study_check.require(key, self.event, isinstance(self.event, tuple), EVENT_ALLOWED)
         for symbol in self.event:
             study_check.symbol(key, symbol)
         study_check.no_repeat(key, self.event)
-        study_check.choice(f"release.{self.name}.counter", self.counter, get_args(CounterName), joiner=", ", quote='"')
-        study_check.choice(f"release.{self.name}.allocation", self.allocation, get_args(Allocation), joiner=", ", quote='"')
-        object.__setattr__(self, "share", _checked_share(self.name, self.share))
-
-    @classmethod
-    def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
-        event = table.words("event")
-        if event == ():
-            # The file has an empty list, which is not the same as leaving the key out.
-            allowed = "a list of symbols, at least one and not the whole alphabet"
-            raise StudyError(f"release.{table.get('name')}.event", "[]", allowed)
-        counter, allocation = table.get("counter", "sqrt"), table.get("allocation", "equal-max")
-        return cls(table.get("name"), () if event is None else event, counter, allocation, share)
 
     def column_alphabet(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
         return EVENT_ALPHABET
 
-    def completed(self, alphabet: tuple[str, ...]) -> CumulativeRelease:
+    def completed(self, alphabet: tuple[str, ...]) -> Self:
         return self if self.event or len(alphabet) != 2 else replace(self, event=(alphabet[1],))
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
-        if horizon > MAX_CUMULATIVE_HORIZON:
-            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
-            raise StudyError("study.horizon", format_value(horizon), allowed)
         key = f"release.{self.name}.event"
         if not self.event:
-            raise StudyError(key, "nothing", "a list of symbols, at least one and not the whole alphabet")
+            raise StudyError(key, "nothing", EVENT_ALLOWED)
         for symbol in self.event:
             study_check.in_alphabet(key, symbol, alphabet)
         if len(self.event) == len(alphabet):
             raise StudyError(key, format_value(self.event), "not the whole alphabet, or every report is an event")
-
-    def fingerprint_values(self) -> Mapping[str, Any]:
-        return {"counter": self.counter, "allocation": self.allocation, "event": list(self.event)}
+        if self.is_flow:
+            _check_flow_horizon(self.kind, horizon)
 
     def event_mask(self, alphabet: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """For each symbol of the alphabet, whether it counts as an event: `mask[symbols]` is the column of events."""
         return np.array([symbol in self.event for symbol in alphabet])
 
 
-RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in (WindowRelease, CumulativeRelease)}
+EVENT_ALLOWED = "a list of symbols, at least one and not the whole alphabet"
+
+
+def _event_of(table: ReleaseTable) -> tuple[str, ...]:
+    event = table.words("event")
+    if event == ():
+        # The file has an empty list, which is not the same as leaving the key out.
+        raise StudyError(f"release.{table.get('name')}.event", "[]", EVENT_ALLOWED)
+    if isinstance(event, str):
+        raise StudyError(f"release.{table.get('name')}.event", format_value(event), EVENT_ALLOWED)
+    return () if event is None else event
+
+
+def _flow_arguments(table: ReleaseTable) -> dict[str, Any]:
+    return {"weights": table.get("weights", None), "tune": table.get("tune", "largest")}
+
+
+@dataclass(frozen=True)
+class CumulativeRelease(EventRelease):
+    """A cumulative release: synthetic people whose number of events so far is distributed like the panel's.
+
+    >>> sp.Cumulative("months-poor", event=("1",)).counter
+    'sqrt'
+    """
+
+    counter: CounterName = "sqrt"
+    allocation: Allocation = "equal-max"
+    measure: CumulativeMeasure = field(default="counter", kw_only=True)
+    """With `flow`, `counter` and `allocation` have no meaning."""
+    most: int | None = field(default=None, kw_only=True)
+    """With `flow`: counts of events above this are merged; None stands for the horizon, at most 64."""
+
+    kind: ClassVar[str] = "cumulative"
+    keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event", "measure", "most", *FLOW_KEYS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        prefix = f"release.{self.name}"
+        study_check.choice(f"{prefix}.counter", self.counter, get_args(CounterName), joiner=", ", quote='"')
+        study_check.choice(f"{prefix}.allocation", self.allocation, get_args(Allocation), joiner=", ", quote='"')
+        study_check.choice(f"{prefix}.measure", self.measure, get_args(CumulativeMeasure), joiner=", ", quote='"')
+        if self.most is not None:
+            study_check.whole(f"{prefix}.most", self.most, 1, MAX_COUNTED)
+        given = {"most": self.most, "weights": self.weights, "tune": None if self.tune == "largest" else self.tune}
+        for key, value in given.items():
+            if value is not None and not self.is_flow:
+                raise StudyError(f"{prefix}.{key}", format_value(value), 'nothing without measure = "flow"')
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
+        measure = table.get("measure", "counter")
+        for key in ("counter", "allocation"):
+            if measure == "flow" and (got := table.get(key, None)) is not None:
+                raise StudyError(f"release.{table.get('name')}.{key}", format_value(got), 'nothing with measure = "flow"')
+        return cls(
+            table.get("name"),
+            _event_of(table),
+            table.get("counter", "sqrt"),
+            table.get("allocation", "equal-max"),
+            measure=measure,
+            most=table.get("most", None),
+            share=share,
+            **_flow_arguments(table),
+        )
+
+    @property
+    def is_flow(self) -> bool:
+        return self.measure == "flow"
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        if horizon > MAX_CUMULATIVE_HORIZON:
+            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
+            raise StudyError("study.horizon", format_value(horizon), allowed)
+        super().check_fits(alphabet, horizon)
+
+    def counted_up_to(self, horizon: int) -> int:
+        """The largest number of events that the flow mechanism tells apart in a study of so many periods."""
+        return min(horizon, MAX_COUNTED if self.most is None else self.most)
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        if not self.is_flow:
+            return {"counter": self.counter, "allocation": self.allocation, "event": list(self.event)}
+        values = {"measure": self.measure, "event": list(self.event)} | self.flow_values()
+        return values if self.most is None else values | {"most": self.most}
+
+
+@dataclass(frozen=True)
+class SpellRelease(EventRelease):
+    """A spell release: synthetic people whose current run of events is as long as those of the real people.
+
+    >>> sp.Spell("long-spells", length=6, event="1").length
+    6
+    """
+
+    length: int = field(kw_only=True)
+    """Longer runs are counted as this long."""
+
+    kind: ClassVar[str] = "spell"
+    keys: ClassVar[tuple[str, ...]] = ("event", "length", *FLOW_KEYS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        study_check.whole(f"release.{self.name}.length", self.length, 1, MAX_COUNTED)
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> SpellRelease:
+        event = _event_of(table)
+        return cls(table.get("name"), event, length=table.get("length"), share=share, **_flow_arguments(table))
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        super().check_fits(alphabet, horizon)
+        study_check.whole(f"release.{self.name}.length", self.length, 1, horizon, ", the horizon")
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        return {"length": self.length, "event": list(self.event)} | self.flow_values()
+
+
+@dataclass(frozen=True)
+class PatternRelease(FlowSettings):
+    """A pattern release: synthetic people of whom as many have ever matched a regular expression as of the real people.
+
+    >>> sp.Pattern("ever-half-a-year", pattern="1{6}").pattern
+    '1{6}'
+    """
+
+    pattern: str = field(kw_only=True)
+    """Regular expression over symbols, found anywhere in the history."""
+
+    kind: ClassVar[str] = "pattern"
+    keys: ClassVar[tuple[str, ...]] = ("pattern", *FLOW_KEYS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        key = f"release.{self.name}.pattern"
+        study_check.require(key, self.pattern, isinstance(self.pattern, str), "a regular expression over symbols")
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> PatternRelease:
+        return cls(table.get("name"), pattern=table.get("pattern"), share=share, **_flow_arguments(table))
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        _check_flow_horizon(self.kind, horizon)
+        self.automaton(alphabet)
+
+    def automaton(self, alphabet: tuple[str, ...]) -> Automaton:
+        """The automaton of the pattern over the symbols of the alphabet. Its last state is "has matched"."""
+        try:
+            return Automaton.of_table(compile_pattern(self.pattern, alphabet))
+        except PatternError as error:
+            raise StudyError(
+                f"release.{self.name}.pattern", f"{format_value(self.pattern)}, {error.problem}", error.remedy
+            ) from None
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        return {"pattern": self.pattern} | self.flow_values()
+
+
+KIND_CLASSES = (WindowRelease, CumulativeRelease, SpellRelease, PatternRelease)
+
+RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in KIND_CLASSES}
 """The class of each kind, by the value of `kind` in the study file."""
+
+
+def _check_flow_horizon(kind: str, horizon: int) -> None:
+    if horizon > MAX_FLOW_HORIZON:
+        raise StudyError("study.horizon", format_value(horizon), f"at most {MAX_FLOW_HORIZON} with a {kind} release")
 
 
 def check_release_name(key: str, value: object) -> None:

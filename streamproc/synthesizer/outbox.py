@@ -83,7 +83,7 @@ def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) 
 def _column_records(after: Synthesis, name: str, step: Step) -> list[bytes]:
     """The columns that this step releases. The contract of the release precedes the first column."""
     record, periods = _contract_record(after, name), _column_periods(step)
-    values = [record.encode()] if periods[:1] == [1] else []
+    values = record.encode_records() if periods[:1] == [1] else []
     for period, column in zip(periods, step.columns, strict=True):
         values += encode_column(name, period, column, len(record.contract.alphabet))
     return values

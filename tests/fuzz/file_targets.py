@@ -22,6 +22,7 @@ from streamproc.service.http_server import TOKEN_FILE, Address, read_token
 from streamproc.storage.environment import read_secret
 from streamproc.storage.site_registry import SiteRegistry
 from streamproc.study import parse_study
+from streamproc.study.question_text import QuestionError, parse_question
 from streamproc.study.schedule import span_of
 from streamproc.study.study import Broker
 from tests.fuzz import mutators, seeds
@@ -115,7 +116,23 @@ _SETTINGS = [
     b"a-long-enough-token",
 ]
 
+_QUESTIONS = [
+    b'count("1") >= 2 of 3',
+    b'lag1 in ("1") and now in ("0", "x\\"y")',
+    b'run("1") >= 2 of 3',
+    b"events == 3",
+    b"spell >= 6",
+    b"matched",
+]
+
+
+def _question(data: bytes) -> None:
+    parsed = parse_question(data.decode("utf-8", "replace"))
+    assert parse_question(str(parsed)) == parsed
+
+
 FILE_TARGETS = (
+    Target("question", (parse_question,), _question, lambda: list(_QUESTIONS), mutators.of_csv, (QuestionError,), STUDY),
     Target("study", (read_study, parse_study), _study, seeds.studies, mutators.of_study, (InvalidInput, StudyError), STUDY),
     Target("panel-csv", (read_people, read_csv), _panel("p.csv"), seeds.panels, mutators.of_csv, (InvalidInput,), TABLE),
     Target("panel-gz", (), _panel("p.csv.gz"), seeds.packed_panels, mutators.of_gzip, (InvalidInput,), PACKED),

@@ -24,7 +24,7 @@ from streamproc.protocol.registry_format import Entry, digest_people, encode_ent
 from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.releases.contracts import stated_contracts
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import Study
+from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease, Study
 from streamproc.testing import in_virtual_time
 from tests.fuzz.mutators import framed
 from tests.protocol.examples import EXAMPLES
@@ -223,3 +223,18 @@ def registries() -> list[bytes]:
     )
     one = encode_header(bytes(32)) + encode_entry(replay, ())
     return [one, one + encode_entry(replay, {people.digest}) + encode_entry(stream, ())]
+
+
+def flow_contracts() -> list[bytes]:
+    """Records of contracts with matrices: short ones, and one that needs several records."""
+    short = (
+        CumulativeRelease("c", ("1",), measure="flow", weights="rule"),
+        SpellRelease("s", ("1",), length=2, weights="rule"),
+        PatternRelease("p", pattern="1{2}", weights="rule"),
+    )
+    long = CumulativeRelease("l", ("1",), measure="flow", weights="rule")
+    contracts = [
+        *stated_contracts(build_study(*short, horizon=3), 9, insecure=True).values(),
+        *stated_contracts(build_study(long, horizon=80), 9, insecure=True).values(),
+    ]
+    return [value for contract in contracts for value in ContractRecord(contract, 9).encode_records()]

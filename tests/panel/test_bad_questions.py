@@ -107,7 +107,7 @@ BAD: list[tuple[Ask, dict[str, Any] | tuple[Any, ...], str]] = [
     (ask_of_window, {"query": last(lambda window: math.nan)}, "must return True or False, got nan"),
     (ask_of_window, {"query": last(lambda window: "1")}, "must return True or False, got '1'"),
     (ask_of_window, {"query": last(lambda window: np.ones(2))}, "must return True or False, got a value of type ndarray"),
-    (ask_of_window, {"query": "poor"}, "a question must be made by exactly, count_of, .* or AtLeast, got 'poor'"),
+    (ask_of_window, {"query": "poor"}, "a question must be made by ask, exactly, count_of, .* or LastSymbols, got 'poor'"),
     (ask_of_window, {"query": None}, "a question must be made by .* got nothing"),
     (ask_of_window, {"query": exactly}, "a question must be made by .* got a value of type function"),
     (ask_of_window, {"query": "poor", "level": 2}, "a question must be made by"),

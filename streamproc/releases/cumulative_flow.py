@@ -1,0 +1,148 @@
+"""The kind `cumulative` with `measure = "flow"`: synthetic people with as many events so far as the real people.
+
+The counts of period `t` are those of the people with at least 1, 2, ... events, up to `most`. A column holds 1 for each
+synthetic person with an event in that period; once a person has had `most` events, further ones are not told apart, and
+their symbols are drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from streamproc.errors import UnsupportedQuery
+from streamproc.privacy.automaton import Automaton, Transitions, event_counter
+from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.releases.cumulative import EVER_ONE, NO_EVENT, check_event, describe_cumulative, parse_at_least
+from streamproc.releases.flow import FlowContract, FlowTallier
+from streamproc.releases.flow_steering import clamp_at_least
+from streamproc.releases.query import AtLeast, EventCount, Query, upper_quantile
+from streamproc.releases.step import Description, NamedQuery
+from streamproc.study import CumulativeRelease, Release, Study
+from streamproc.study.releases import MAX_COUNTED
+from streamproc.validation import Validator
+
+
+class CumulativeFlowTallier(FlowTallier):
+    """Counts the real people with each number of events who have an event in a period, and who have none."""
+
+    def __init__(self, study: Study, release: CumulativeRelease) -> None:
+        automaton = event_counter(release.counted_up_to(study.horizon))
+        super().__init__(automaton, release.event_mask(study.alphabet).astype(np.uint8))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeFlowContract(FlowContract):
+    """The public parameters of a cumulative release."""
+
+    event: tuple[str, ...]
+    """The symbols of the study that count as an event."""
+
+    kind: ClassVar[str] = "cumulative"
+    size_setting: ClassVar[str] = "most"
+    zero_out_meaning: ClassVar[str] = NO_EVENT
+
+    @classmethod
+    def describe(cls, release: Release) -> Description:
+        return describe_cumulative()
+
+    # The automaton
+
+    @property
+    def most(self) -> int:
+        """The largest number of events that is told apart."""
+        return self.automaton.states - 1
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        return self.thresholds_of(self.automaton)
+
+    @classmethod
+    def thresholds_of(cls, automaton: Automaton) -> tuple[int, ...]:
+        return tuple(range(1, automaton.states))
+
+    @classmethod
+    def automaton_of(cls, study: Study, release: Release) -> Automaton:
+        return event_counter(cast(CumulativeRelease, release).counted_up_to(study.horizon))
+
+    @classmethod
+    def settings_of(cls, release: Release) -> dict[str, Any]:
+        return {"event": cast(CumulativeRelease, release).event}
+
+    def own_settings(self) -> dict[str, Any]:
+        return {"event": self.event, "most": self.most}
+
+    @classmethod
+    def automaton_from(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> Automaton:
+        check_event(values, alphabet, check)
+        check.whole("most", values["most"], 1, min(MAX_COUNTED, values["horizon"]))
+        return event_counter(values["most"])
+
+    @classmethod
+    def settings_from(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"event": tuple(values["event"])}
+
+    @classmethod
+    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
+        if isinstance(query, EventCount):
+            return (query.b, query.b + 1)
+        return (query.b,) if isinstance(query, AtLeast) else None
+
+    def project(self, transitions: Transitions, people: IntArray, estimate: FloatArray, period: Period) -> FloatArray:
+        return clamp_at_least(transitions, people, estimate)
+
+    # Queries
+
+    def labels(self, period: Period) -> list[str]:
+        return [str(b) for b in range(1, min(period, self.most) + 1)]
+
+    def query_weights(self, query: Query, period: Period) -> FloatArray:
+        """1 for the count of people with at least `b` events, else 0; all 0 before period `b`, when nobody can have `b`."""
+        if not isinstance(query, AtLeast | EventCount):
+            raise UnsupportedQuery(
+                f"{query.name}: release {self.name} is of kind {self.kind}, which counts how many events people have had, "
+                "not when; ask a window release"
+            )
+        if not 1 <= query.b <= self.most:
+            limit = "the horizon" if self.most == self.horizon else "`most` of the release"
+            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and {limit}, {self.most}")
+        weights = np.zeros(min(period, self.most))
+        weights[query.b - 1 : query.b] = 1.0
+        if isinstance(query, EventCount):
+            if query.b == self.most < self.horizon:
+                raise UnsupportedQuery(f"{query.name}: release {self.name} does not tell {self.most} events from more")
+            weights[query.b : query.b + 1] = -1.0
+        return weights
+
+    def first_period(self, query: Query) -> Period:
+        return Period(cast(AtLeast | EventCount, query).b)
+
+    def parse_query(self, name: str) -> NamedQuery:
+        """Accepts `atleast:B`."""
+        return parse_at_least(name, self.name, self.event, self.most)
+
+    def query_of(self, label: str) -> str:
+        return f"atleast:{label}"
+
+    def suggested_queries(self) -> Iterator[str]:
+        yield from (f"atleast:{b}" for b in self.thresholds)
+
+    def headline_queries(self) -> Sequence[NamedQuery]:
+        return EVER_ONE
+
+    def columns_only_halfwidth(self, weights: FloatArray, period: Period, level: float) -> float:
+        """A bound for a reader without the measurements.
+
+        Clamping is a ratchet: the released "at least `b`" at `t` is at most as far from the truth as the worst unclamped
+        estimate among those that can have moved it, `(b', t')` with `b' <= b` and `t' <= t`. The half-width is a union
+        bound over their number, plus 1 for rounding.
+        """
+        half = 0.0
+        for b in (np.flatnonzero(weights) + 1).tolist():
+            worst = max(float(self.count_stderrs(Period(t))[: min(b, t)].max()) for t in range(1, period + 1))
+            cells = b * (period - b + 1)
+            half += abs(float(weights[b - 1])) * (upper_quantile((1 - level) / 2 / cells) * worst + 1)
+        return half

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from streamproc.releases.cumulative_synthesis import CumulativeState, step_cumulative
 
 from streamproc.privacy.types import IntArray, Period
 from streamproc.releases.contracts import make_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.cumulative_synthesis import CumulativeState, step_cumulative
 from streamproc.releases.kind import Contract
 from streamproc.releases.window import WindowContract
 from streamproc.releases.window_synthesis import WindowState, step_window

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamproc.api import Cumulative as Cumulative
     from streamproc.api import Panel as Panel
+    from streamproc.api import Pattern as Pattern
     from streamproc.api import Result as Result
+    from streamproc.api import Spell as Spell
     from streamproc.api import Stream as Stream
     from streamproc.api import Study as Study
     from streamproc.api import Window as Window
@@ -42,17 +44,24 @@ if TYPE_CHECKING:
     from streamproc.planning.plan import StudyPlan as StudyPlan
     from streamproc.releases.kind import Contract as Contract
     from streamproc.releases.query import AtLeast as AtLeast
+    from streamproc.releases.query import EventCount as EventCount
+    from streamproc.releases.query import InSpell as InSpell
     from streamproc.releases.query import LastSymbols as LastSymbols
+    from streamproc.releases.query import Matched as Matched
     from streamproc.releases.query import Query as Query
+    from streamproc.releases.query import ask as ask
     from streamproc.releases.query import at_least as at_least
     from streamproc.releases.query import count_of as count_of
     from streamproc.releases.query import exactly as exactly
     from streamproc.releases.query import in_a_row as in_a_row
+    from streamproc.releases.query import in_spell as in_spell
+    from streamproc.releases.query import matched as matched
     from streamproc.study.releases import Release as Release
     from streamproc.study.schedule import Schedule as Schedule
     from streamproc.study.study import Broker as Broker
     from streamproc.study.study import Population as Population
     from streamproc.study.study import Privacy as Privacy
+    from streamproc.study.study import Question as Question
 
     __version__: str
 
@@ -60,7 +69,9 @@ _HOMES = {
     "streamproc.api": [
         "Cumulative",
         "Panel",
+        "Pattern",
         "Result",
+        "Spell",
         "Stream",
         "Study",
         "Window",
@@ -82,13 +93,27 @@ _HOMES = {
         "VerificationFailed",
     ],
     "streamproc.panel.panel": ["Answer"],
-    "streamproc.releases.query": ["AtLeast", "LastSymbols", "Query", "at_least", "count_of", "exactly", "in_a_row"],
+    "streamproc.releases.query": [
+        "AtLeast",
+        "EventCount",
+        "InSpell",
+        "LastSymbols",
+        "Matched",
+        "Query",
+        "ask",
+        "at_least",
+        "count_of",
+        "exactly",
+        "in_a_row",
+        "in_spell",
+        "matched",
+    ],
     "streamproc.offline.people": ["People"],
     "streamproc.planning.plan": ["StudyPlan"],
     "streamproc.releases.kind": ["Contract"],
     "streamproc.study.releases": ["Release"],
     "streamproc.study.schedule": ["Schedule"],
-    "streamproc.study.study": ["Broker", "Population", "Privacy"],
+    "streamproc.study.study": ["Broker", "Population", "Privacy", "Question"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

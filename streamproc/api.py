@@ -35,13 +35,13 @@ from streamproc.offline.people import People
 from streamproc.offline.replay import ReplayResult, replay_study, tallies_of
 from streamproc.offline.summary import Summary, summary_of
 from streamproc.panel.frames import has_arrow
-from streamproc.panel.metadata import Metadata
+from streamproc.panel.metadata import Metadata, contract_of_file
 from streamproc.panel.panel import Panel as BasePanel
 from streamproc.planning import ASSUMED_PEOPLE, StudyPlan, plan_study
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import StudyRecord, require_same_study
-from streamproc.releases.contracts import make_contracts, stated_contracts
+from streamproc.releases.contracts import follows_from_study, make_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.step import Measurements
 from streamproc.service.close import close_period
@@ -51,7 +51,18 @@ from streamproc.storage.clock import SystemClock
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.storage.environment import check_environment
 from streamproc.storage.site_registry import SiteRegistry
-from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Schedule, WindowRelease
+from streamproc.study import (
+    Broker,
+    CumulativeRelease,
+    PatternRelease,
+    Population,
+    Privacy,
+    Question,
+    Release,
+    Schedule,
+    SpellRelease,
+    WindowRelease,
+)
 from streamproc.study import Study as BaseStudy
 from streamproc.study.releases import study_check
 from streamproc.study.study import DELTA
@@ -65,6 +76,8 @@ LEDGER = "ledger.json"
 
 Window = WindowRelease
 Cumulative = CumulativeRelease
+Spell = SpellRelease
+Pattern = PatternRelease
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +111,7 @@ class Study(BaseStudy):
         privacy: Privacy | None = None,
         broker: Broker | str | None = None,
         schedule: Schedule | None = None,
+        questions: Sequence[Question] = (),
         folder: Path = Path(),
     ) -> None:
         """Give exactly one of `rho`, `epsilon` (at `delta`) and `privacy`. Raises StudyError, which names what is wrong.
@@ -122,6 +136,7 @@ class Study(BaseStudy):
             releases=tuple(releases),
             broker=url if isinstance(url, Broker) else Broker(url),
             schedule=schedule,
+            questions=tuple(questions),
         )
         object.__setattr__(self, "folder", folder)
 
@@ -362,7 +377,10 @@ def _load_pulled(source: Path, ledger: dict[str, Any], study: BaseStudy) -> dict
         raise InvalidInput(f"{source}: nothing is released yet")
     record = StudyRecord(ledger["study"], bytes.fromhex(ledger["fingerprint"]), ledger["insecure"])
     require_same_study(record, study, None)
-    contracts = stated_contracts(study, ledger["n"], insecure=ledger["insecure"])
+    contracts = {name: contract_of_file(values) for name, values in ledger["contracts"].items()}
+    for name, contract in contracts.items():
+        if not follows_from_study(contract, study, insecure=ledger["insecure"]):
+            raise InvalidInput(f"{source}: the contract of release {name} is not what the study implies")
     there = {name: source / f"{name}.csv" for name in contracts if (source / f"{name}.csv").exists()}
     panels = {name: load_panel(path, contracts[name]) for name, path in there.items()}
     for name, panel in panels.items():

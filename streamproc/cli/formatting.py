@@ -18,6 +18,7 @@ from rich.text import Text
 
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.directed_rounding import decimal_up
+from streamproc.privacy.flow_tuning import reported_progress
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.service.close import Stage
 
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     from streamproc.client.public_reader import PublicReader
     from streamproc.protocol.registry_format import Composition
     from streamproc.service.deployment import Deployment
+
+
+@contextmanager
+def tuning_progress() -> Iterator[None]:
+    """Show a progress bar on standard error, if that is a terminal, while weights are tuned."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with Progress(TextColumn("Tuning weights"), BarColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("tuning", total=1.0, visible=False)
+        with reported_progress(lambda done: bar.update(task, completed=done, visible=done < 1)):
+            yield
+
 
 INSECURE = "INSECURE: the noise came from a seed. It protects nobody."
 """The warning that goes with everything a seeded run released."""

@@ -6,7 +6,6 @@ The functions at the end turn the ledger into values that JSON can hold, the sam
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +15,20 @@ from streamproc.log.topic_tail import ReadableLog, TopicTail
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
 from streamproc.privacy.zcdp import epsilon_of_rho
-from streamproc.protocol.columns import ColumnAssembler, ContractRecord, DecodedColumn, decode_synthetic
+from streamproc.protocol.columns import (
+    ColumnAssembler,
+    ColumnChunk,
+    ContractRecord,
+    DecodedColumn,
+    LongContract,
+    MatrixChunk,
+    decode_synthetic,
+)
 from streamproc.protocol.ledger import PeriodRecord, require_same_study
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.contracts import follows_from_study
 from streamproc.releases.kind import Contract
 from streamproc.releases.replace_one import ReplaceOneCosts
 from streamproc.study import Study
@@ -44,6 +51,8 @@ class ReleaseTail:
 
     topic: TopicTail
     contract: ContractRecord | None = None
+    begun: LongContract | None = None
+    """A contract whose matrices are not complete."""
     assembler: ColumnAssembler | None = None
     columns: list[DecodedColumn] = field(default_factory=list)
     """The complete columns. The last ones may not be in the ledger yet."""
@@ -68,14 +77,30 @@ class ReleaseTail:
             record = decode_synthetic(value)
         except Malformed as malformed:
             raise VerificationFailed(f"a record of a synthetic topic is malformed: {malformed.reason}") from None
-        if isinstance(record, ContractRecord):
-            if self.contract is not None:
-                raise VerificationFailed(f"release {record.release}: a second contract")
-            self.contract, self.assembler = record, ColumnAssembler(record)
+        if isinstance(record, LongContract) and self.begun is None and self.contract is None:
+            self.begun = record
+        elif isinstance(record, MatrixChunk) and self.begun is not None:
+            self._add_matrices(self.begun, record)
+        elif isinstance(record, ContractRecord) and self.begun is None and self.contract is None:
+            self._start(record)
+        elif not isinstance(record, ColumnChunk):
+            raise VerificationFailed(f"release {record.release}: a second contract, or matrices without one")
         elif self.assembler is None:
             raise VerificationFailed(f"release {record.release}: a column before its contract")
         elif (column := self.assembler.add(record)) is not None:
             self.columns.append(column)
+
+    def _add_matrices(self, begun: LongContract, chunk: MatrixChunk) -> None:
+        try:
+            complete = begun.add(chunk)
+        except Malformed as malformed:
+            raise VerificationFailed(f"release {begun.release}: its contract is malformed: {malformed.reason}") from None
+        if complete is not None:
+            self.begun = None
+            self._start(complete)
+
+    def _start(self, record: ContractRecord) -> None:
+        self.contract, self.assembler = record, ColumnAssembler(record)
 
 
 class PublicReader:
@@ -251,13 +276,17 @@ class PublicReader:
     def _check_contract(self, record: ContractRecord) -> None:
         found, insecure = record.contract, self.ledger is not None and self.ledger.study.insecure
         try:
-            implied = stated_contracts(self.study, found.n, insecure=insecure)[found.name]
+            implied = follows_from_study(found, self.study, insecure=insecure)
         except StudyError:
             raise VerificationFailed(
                 f"release {found.name}: the study cannot have as many people as its contract states"
             ) from None
-        # The last digits of floating-point values may differ between machines.
-        if not _nearly_equal(found.to_dict(), implied.to_dict()):
+        # The contract may be readable before the ledger record that states its digest.
+        periods = self.ledger.periods if self.ledger else ()
+        stated = [each.releases[found.name].contract for each in periods[found.first_column - 1 : found.first_column]]
+        if stated not in ([], [record.digest()]):
+            raise VerificationFailed(f"release {found.name}: its contract is not the one that the ledger states")
+        if not implied:
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
         check_same_people({name: r.contract for name, r in self._releases.items() if r.contract is not None})
 
@@ -275,16 +304,6 @@ class PublicReader:
             if release.complete > self._listed(name) or (release.assembler and release.assembler.has_begun):
                 return name
         return None
-
-
-def _nearly_equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_nearly_equal, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_nearly_equal(one[key], other[key]) for key in one)
-    return bool(one == other)
 
 
 def redrawn_periods(records: Sequence[PeriodRecord]) -> list[Period]:

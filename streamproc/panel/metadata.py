@@ -65,7 +65,7 @@ def metadata_from_text(text: str | bytes) -> Metadata:
         values = json.loads(text, parse_constant=_refuse)
         if values.keys() != {"v", "contract", "measurements", "digests"} or values["v"] != VERSION:
             _refuse()
-        contract = _contract(values["contract"])
+        contract = contract_of_file(values["contract"])
         return Metadata(contract, _measurements(values["measurements"]), tuple(map(str, values["digests"])))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         _refuse()
@@ -75,7 +75,7 @@ def _refuse(*_: object) -> NoReturn:
     raise InvalidInput("the metadata under the key streamproc is not what this version of streamproc writes") from None
 
 
-def _contract(values: dict[str, Any]) -> Contract:
+def contract_of_file(values: dict[str, Any]) -> Contract:
     """The contract in `values`, which must contain nothing else."""
     contract = contract_from_values(
         values, lambda field, got, expected: StudyError(f"contract.{field}", format_value(got), expected)

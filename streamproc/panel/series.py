@@ -17,6 +17,7 @@ from streamproc.panel.panel import Answer, make_answer
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.kind import Contract
 from streamproc.releases.query import LEVEL
+from streamproc.releases.row_assignment import Codes
 from streamproc.releases.step import Column, Measurements, NamedQuery
 
 
@@ -45,25 +46,31 @@ class HistoryBuilder:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._counter = contract.new_counter()
-        self._estimator = contract.new_estimator()
+        self.estimator = contract.new_estimator()
+        """Estimates from the measurements so far; None if the released counts are the estimates up to rounding."""
         self._period = Period(0)
         self._counts: list[IntArray] = []
         self._estimates: list[FloatArray | None] = []
 
-    def add(self, column: Column, measured: Measurements) -> tuple[IntArray, FloatArray | None] | None:
+    @property
+    def codes(self) -> Codes:
+        """A small number for each synthetic person, which is all that later counts depend on."""
+        return self._counter.codes
+
+    def add(self, column: Column, measured: Measurements) -> IntArray | None:
         """Add the next period's column and the noisy integers that it was made from.
 
-        Returns the counts and the estimates of the period; None if it has no counts yet.
+        Returns the counts of the period; None if it has none yet.
         """
         self._period = Period(self._period + 1)
-        if self._estimator is not None:
-            self._estimator.add(measured)
+        if self.estimator is not None:
+            self.estimator.add(measured)
         counts = self._counter.add(column)
         if counts is None:
             return None
         self._counts.append(counts)
-        self._estimates.append(None if self._estimator is None else self._estimator.estimates())
-        return counts, self._estimates[-1]
+        self._estimates.append(None if self.estimator is None else self.estimator.estimates())
+        return counts
 
     def history(self) -> History:
         """The history so far."""

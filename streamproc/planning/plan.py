@@ -125,7 +125,7 @@ class ReleasePlan:
     """What the same noise costs under the other adjacency."""
     memory: Memory
     alternatives: tuple[AlternativeWay, ...]
-    """Each measure, or each counter and allocation; empty if they were not compared."""
+    """The ways to measure the release at the same budget that were compared."""
 
     @property
     def share(self) -> Fraction:

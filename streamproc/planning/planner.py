@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -21,15 +21,17 @@ from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs, 
 from streamproc.study import Release, Study
 
 
-def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan:
+def plan_study(study: Study, n: int, *, compare_long: bool = False, compare_tuned: bool = False) -> StudyPlan:
     """The plan of `study` over `n` people. Raises StudyError if its synthetic panel would be too large.
 
-    Counters are compared over long horizons only with `compare_long`: each takes seconds at T = 1000.
+    The paper's mechanism is compared over long horizons only with `compare_long`, because its cost takes seconds at
+    T = 1000; weights that the study does not use are tuned for comparison only with `compare_tuned`.
     """
     delta = study.privacy.delta
     made = stated_contracts(study, n, insecure=False)
     costs = replace_one_costs(study)
-    releases = tuple(_release(release, made[release.name], delta, costs, compare_long) for release in study.releases)
+    ways = {"long_too": compare_long, "tuned": compare_tuned}
+    releases = tuple(_release(release, made[release.name], delta, costs, ways) for release in study.releases)
     return StudyPlan(
         study=study,
         n=n,
@@ -39,12 +41,17 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False) -> StudyPlan
         replace_one=() if costs is None else total_spending([plan.replace_one for plan in releases], delta),
         other=total_spending([[plan.other] for plan in releases], delta)[-1],
         warnings=tuple(warnings(study, releases)),
-        notes=tuple(notes(study, n, compared=all(plan.alternatives for plan in releases))),
+        notes=tuple(notes(study, n, compared=all(map(_is_compared, releases)))),
     )
 
 
+def _is_compared(plan: ReleasePlan) -> bool:
+    """Whether the paper's mechanism is among the compared ways, if it can measure the release at all."""
+    return plan.release.kind != "cumulative" or any(way.measure == "paper" for way in plan.alternatives)
+
+
 def _release(
-    release: Release, contract: Contract, delta: float, costs: ReplaceOneCosts | None, compare_long: bool
+    release: Release, contract: Contract, delta: float, costs: ReplaceOneCosts | None, ways: Mapping[str, bool]
 ) -> ReleasePlan:
     planner, spent = make_planner(contract, release), spending(contract, delta)
     replace_one = () if costs is None else replace_one_spending(release.name, costs, spent)
@@ -59,7 +66,7 @@ def _release(
         replace_one=replace_one,
         other=replace_one[-1] if replace_one else zero_out_cost(contract, delta),
         memory=_memory(contract),
-        alternatives=tuple(planner.alternatives(long_too=compare_long)),
+        alternatives=tuple(planner.alternatives(**ways)),
     )
 
 

@@ -16,6 +16,12 @@ from streamproc.releases.contracts import contract_from_values
 from streamproc.releases.kind import MAX_ROWS, Contract
 from streamproc.releases.step import Column
 
+CHUNK_CHARACTERS = 524_288
+"""Maximum characters of a contract's matrices in one record."""
+
+MAX_MATRIX_CHUNKS = 64
+"""Maximum number of further records of one contract."""
+
 CHUNK_BYTES = 524_288
 """Packed bytes of a full chunk. Its rows are a multiple of 8, so the chunks' data, joined, are the packed column."""
 
@@ -63,10 +69,18 @@ class ColumnChunk:
         return pack("column", fields)
 
 
-def decode_synthetic(value: bytes | None) -> ContractRecord | ColumnChunk:
+def decode_synthetic(value: bytes | None) -> ContractRecord | LongContract | MatrixChunk | ColumnChunk:
     """Decode a record of a synthetic topic. Raises Malformed."""
-    fields = unpack(value, "contract", "column")
-    return decode_contract(fields) if fields["type"] == "contract" else _decode_column(fields)
+    fields = unpack(value, "contract", "matrices", "column")
+    match fields["type"]:
+        case "contract" if "matrix_chunks" in fields:
+            return LongContract(fields)
+        case "contract":
+            return decode_contract(fields)
+        case "matrices":
+            return MatrixChunk(fields["release"], fields["part"], fields["data"])
+        case _:
+            return _decode_column(fields)
 
 
 def _decode_column(fields: Fields) -> ColumnChunk:
@@ -172,9 +186,65 @@ class ContractRecord:
         """Bits per row in its columns."""
         return bits_for(len(self.contract.alphabet))
 
+    def digest(self) -> bytes:
+        """SHA-256 of the values of its records, one after the other, as the ledger states it."""
+        return hashlib.sha256(b"".join(self.encode())).digest()
+
+    def encode(self) -> list[bytes]:
+        """The values of its records: the contract, then chunks of its matrices if they do not fit into one record."""
+        fields = self.contract.to_dict() | {"n_star": self.n_star}
+        text = fields.get("matrices", "")
+        if len(text) <= CHUNK_CHARACTERS:
+            return [pack("contract", fields)]
+        first, *others = [text[start : start + CHUNK_CHARACTERS] for start in range(0, len(text), CHUNK_CHARACTERS)]
+        contract = pack("contract", fields | {"matrices": first, "matrix_chunks": len(others)})
+        chunks = [MatrixChunk(self.release, part, data) for part, data in enumerate(others, start=1)]
+        return [contract, *(chunk.encode() for chunk in chunks)]
+
+
+@dataclass(frozen=True)
+class MatrixChunk:
+    """A part of the text of a contract's matrices, for contracts that do not fit into one record."""
+
+    release: str
+    part: int
+    """Its number, from 1; the contract holds the text before the first."""
+    data: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_release(self.release)
+        check_whole("part", self.part, 1, MAX_MATRIX_CHUNKS)
+        if type(self.data) is not str or not 0 < len(self.data) <= CHUNK_CHARACTERS:
+            raise Malformed(f"data: expected a text of at most {CHUNK_CHARACTERS} characters")
+
     def encode(self) -> bytes:
         """The record's value."""
-        return pack("contract", self.contract.to_dict() | {"n_star": self.n_star})
+        return pack("matrices", {"release": self.release, "part": self.part, "data": self.data})
+
+
+class LongContract:
+    """A contract whose matrices come in further records."""
+
+    def __init__(self, fields: Fields) -> None:
+        check_release(fields["release"])
+        check_whole("matrix_chunks", fields["matrix_chunks"], 1, MAX_MATRIX_CHUNKS)
+        if not isinstance(fields["matrices"], str):
+            raise Malformed("matrices: expected a text")
+        check_whole("n_star", fields["n_star"], 0, MAX_ROWS)
+        self.release: str = fields["release"]
+        self.n_star: int = fields["n_star"]
+        self._fields = fields
+        self._texts: list[str] = [fields["matrices"]]
+
+    def add(self, chunk: MatrixChunk) -> ContractRecord | None:
+        """Add the next chunk, and return the contract once it is complete. Raises Malformed for any other chunk."""
+        if (chunk.release, chunk.part) != (self.release, len(self._texts)):
+            raise Malformed("part: expected the next chunk of the contract's matrices")
+        self._texts.append(chunk.data)
+        if len(self._texts) <= self._fields["matrix_chunks"]:
+            return None
+        complete = {key: value for key, value in self._fields.items() if key != "matrix_chunks"}
+        return decode_contract(Fields(complete | {"matrices": "".join(self._texts)}))
 
 
 def decode_contract(fields: Fields) -> ContractRecord:

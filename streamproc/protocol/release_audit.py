@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
+
 from streamproc.errors import VerificationFailed
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.accountant import PrivacyAccountant
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.columns import ContractRecord
 from streamproc.protocol.ledger_verifier import VerifiedLedger
-from streamproc.releases.step import Column
+from streamproc.releases.step import Column, ReleasedPeriod
 from streamproc.study import Release
 
 
@@ -100,13 +102,15 @@ class ReleaseAudit:
                 f"ledger, period {period}: release {name} has {len(measured)} measurements, not the {expected} that its "
                 "contract makes"
             )
-        arrays = self._contract.split_measurements(measured, period)
-        added = self.builder.add(column, arrays)
+        arrays, codes = self._contract.split_measurements(measured, period), self.builder.codes
+        counts = self.builder.add(column, arrays)
         self._columns = period
-        if added is None:
+        if counts is None:
             return
-        counts, estimates = added
-        different, impossible = self._contract.compare(counts, self._before, arrays, estimates)
+        if not len(codes):
+            codes = np.zeros(len(column), dtype=codes.dtype)
+        released = ReleasedPeriod(period, column, codes, counts, self._before, arrays, self.builder.estimator)
+        different, impossible = self._contract.compare(released)
         clamped = ledger.periods[period - 1].releases[name].clamped
         if impossible or different > clamped:
             raise VerificationFailed(

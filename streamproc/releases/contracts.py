@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +12,14 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Rho
 from streamproc.releases.cumulative import CumulativeContract, CumulativeTallier
-from streamproc.releases.cumulative_planning import CumulativePlanner
+from streamproc.releases.cumulative_paper import CumulativePaperContract, CumulativePaperTallier
+from streamproc.releases.flow_planning import CumulativePlanner, PatternPlanner, SpellPlanner
 from streamproc.releases.kind import MAX_ROWS, Contract, ReleasePlanner, Tallier
+from streamproc.releases.pattern import PatternContract, PatternTallier
+from streamproc.releases.spell import SpellContract, SpellTallier
 from streamproc.releases.step import Description
-from streamproc.releases.window import WindowContract, WindowTallier
+from streamproc.releases.window_flow import WindowFlowContract, WindowFlowTallier
+from streamproc.releases.window_paper import WindowPaperContract, WindowPaperTallier
 from streamproc.releases.window_planning import WindowPlanner
 from streamproc.study import Release, Study
 from streamproc.study.study import MAX_RHO
@@ -33,37 +38,55 @@ class Kind(NamedTuple):
     planner: type[ReleasePlanner]
 
 
-KINDS: Mapping[str, Kind] = {
-    "window": Kind(WindowTallier, WindowContract, WindowPlanner),
-    "cumulative": Kind(CumulativeTallier, CumulativeContract, CumulativePlanner),
+KINDS: Mapping[tuple[str, str], Kind] = {
+    ("window", "flow"): Kind(WindowFlowTallier, WindowFlowContract, WindowPlanner),
+    ("window", "paper"): Kind(WindowPaperTallier, WindowPaperContract, WindowPlanner),
+    ("cumulative", "flow"): Kind(CumulativeTallier, CumulativeContract, CumulativePlanner),
+    ("cumulative", "paper"): Kind(CumulativePaperTallier, CumulativePaperContract, CumulativePlanner),
+    ("spell", "flow"): Kind(SpellTallier, SpellContract, SpellPlanner),
+    ("pattern", "flow"): Kind(PatternTallier, PatternContract, PatternPlanner),
 }
-"""The kinds by their name in the study file; the settings of each kind are in `streamproc.study.releases`."""
+"""The classes of each kind and measure; the settings of each kind are in `streamproc.study.releases`."""
+
+
+def kind_of(release: Release) -> Kind:
+    """The classes of a release."""
+    return KINDS[release.kind, release.measure]
 
 
 def make_tallier(study: Study, release: Release) -> Tallier:
     """The tallier of a release: its exact, secret side."""
-    tallier: Tallier = KINDS[release.kind].tallier(study, release)
+    tallier: Tallier = kind_of(release).tallier(study, release)
     return tallier
 
 
 def make_planner(contract: Contract, release: Release) -> ReleasePlanner:
     """The planner of a release, which computes what a plan says about it."""
-    return KINDS[release.kind].planner(contract, release)
+    return kind_of(release).planner(contract, release)
 
 
 def make_mechanism(study: Study, release: Release, rho: Rho) -> Mechanism:
     """The noise of a release with this budget, which does not depend on the number of people."""
-    return KINDS[release.kind].contract.make_mechanism(study, release, rho)
+    return kind_of(release).contract.make_mechanism(study, release, rho)
+
+
+def design_mechanisms(study: Study) -> None:
+    """Design the measurements of every release, which later calls in this process then find in a cache.
+
+    Raises StudyError if a release would publish matrices that are too large.
+    """
+    for release, rho in release_budgets(study).items():
+        make_mechanism(study, study.release(release), rho)
 
 
 def describe_release(release: Release) -> Description:
     """A release in words for readers."""
-    return KINDS[release.kind].contract.describe(release)
+    return kind_of(release).contract.describe(release)
 
 
 def zero_out_meaning(releases: Sequence[Release]) -> str:
     """Which inputs adjacency zero-out relates in a study with these releases: those that it relates for all of them."""
-    weakest = min(releases, key=lambda release: KINDS[release.kind].contract.zero_out_has_neighbours)
+    weakest = min(releases, key=lambda release: kind_of(release).contract.zero_out_has_neighbours)
     return describe_release(weakest).zero_out
 
 
@@ -79,7 +102,7 @@ def stated_contracts(study: Study, n: int, *, insecure: bool) -> dict[str, Contr
     """
     budgets = release_budgets(study)
     return {
-        release.name: KINDS[release.kind].contract.make(study, release, n, budgets[release.name], insecure=insecure)
+        release.name: kind_of(release).contract.make(study, release, n, budgets[release.name], insecure=insecure)
         for release in study.releases
     }
 
@@ -96,6 +119,14 @@ def release_budgets(study: Study) -> dict[str, Rho]:
     return {release.name: rho for release, rho in zip(study.releases, budgets, strict=True)}
 
 
+def follows_from_study(contract: Contract, study: Study, *, insecure: bool) -> bool:
+    """Whether a published contract is that of the study's release of its name. Raises StudyError if it cannot be made."""
+    release = study.release(contract.name)
+    is_kind = isinstance(contract, kind_of(release).contract)
+    same_budget = math.isclose(contract.rho, release_budgets(study)[release.name], rel_tol=1e-9)
+    return is_kind and same_budget and contract.insecure == insecure and contract.is_implied_by(study, release)
+
+
 def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
     """The contract whose `Contract.to_dict` these values are; further values are ignored.
 
@@ -104,8 +135,12 @@ def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
     builds for the first value that is wrong, and the error of `values` for a value that is missing.
     """
     check = Validator(refuse)
-    check.choice("kind", values["kind"], KINDS)
-    kind = KINDS[values["kind"]].contract
+    check.choice("kind", values["kind"], sorted({kind for kind, _ in KINDS}))
+    measures = [measure for kind, measure in KINDS if kind == values["kind"]]
+    is_known = values.get("measure") in measures
+    old = "; a study that was begun with version 0.1 is finished with version 0.1"
+    check.require("measure", values.get("measure"), is_known, " or ".join(measures) + old)
+    kind = KINDS[values["kind"], values["measure"]].contract
     check.name("release", values["release"], "letters, digits and '-'")
     alphabet = check.sequence("alphabet", values["alphabet"])
     check.require("alphabet", values["alphabet"], is_alphabet(alphabet), "2 to 64 different symbols")

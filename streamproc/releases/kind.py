@@ -14,6 +14,7 @@ shape, and a query is a vector of weights on it. (For a mechanism on an automato
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from streamproc.releases.step import (
     Estimator,
     Measurements,
     NamedQuery,
+    ReleasedPeriod,
     Step,
     StepMemory,
 )
@@ -114,6 +116,8 @@ class Contract(ABC):
     """Synthetic people added to every count so that noise rarely makes it negative; 0 if the kind has no padding."""
 
     kind: ClassVar[str]
+    measure: ClassVar[str]
+    """How the kind is measured: `flow`, the flow mechanism, or `paper`, the mechanism of the paper."""
     zero_out_has_neighbours: ClassVar[bool]
     """Whether adjacency zero-out relates any two inputs of the program for this kind."""
     zero_out_meaning: ClassVar[str]
@@ -131,6 +135,15 @@ class Contract(ABC):
     def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> Contract:
         """The contract of a release over `n` people. Raises StudyError if its panel would be too large."""
 
+    def is_implied_by(self, study: Study, release: Release) -> bool:
+        """Whether this is the contract of `release` over `n` people, up to the last digits of floating-point values.
+
+        A kind whose matrices or weights come from floating-point algebra, which differs between machines, accepts any
+        that cost at most the budget.
+        """
+        implied = self.make(study, release, self.n, self.rho, insecure=self.insecure)
+        return _nearly_equal(self.to_dict(), implied.to_dict())
+
     @classmethod
     @abstractmethod
     def describe(cls, release: Release) -> Description:
@@ -142,6 +155,7 @@ class Contract(ABC):
         """Plain values, for JSON, MessagePack and the metadata of a Parquet file."""
         return {
             "kind": self.kind,
+            "measure": self.measure,
             "release": self.name,
             "alphabet": list(self.alphabet),
             "n": self.n,
@@ -289,14 +303,13 @@ class Contract(ABC):
             estimator.add(measured)
         return estimator.estimates()
 
-    @abstractmethod
-    def compare(
-        self, counts: IntArray, before: IntArray | None, measured: Measurements, estimates: FloatArray | None
-    ) -> Comparison:
-        """Compare the released counts of a period with those that its measurements and estimates imply.
+    def padding(self, period: Period) -> int:
+        """Synthetic people that are added to every count of this period."""
+        return self.n_pad
 
-        `before` are the released counts of the previous period; None if there were none.
-        """
+    @abstractmethod
+    def compare(self, released: ReleasedPeriod) -> Comparison:
+        """Compare the released counts of a period with those that its measurements imply."""
 
     @abstractmethod
     def clamped_counts(
@@ -317,6 +330,10 @@ class Contract(ABC):
     @abstractmethod
     def stderr(self, weights: FloatArray, period: Period) -> float:
         """Standard error, in people, of the sum of the estimates of `period` with these weights."""
+
+    @abstractmethod
+    def covariance(self, weights: FloatArray, period: Period, other: FloatArray, earlier: Period) -> float:
+        """Covariance, in people squared, of the noise in two answers: of `period`, and of `earlier`, which is not later."""
 
     @abstractmethod
     def count_stderrs(self, period: Period) -> FloatArray:
@@ -363,6 +380,16 @@ class Contract(ABC):
         return float(np.max(self.variances) ** 0.5)
 
 
+def _nearly_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_nearly_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_nearly_equal(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
 class ReleasePlanner(ABC):
     """What a plan says about a release, before any data."""
 
@@ -383,8 +410,12 @@ class ReleasePlanner(ABC):
         """The kind and its settings as short phrases."""
 
     @abstractmethod
-    def alternatives(self, *, long_too: bool) -> Sequence[AlternativeWay]:
-        """The ways to measure this release at the same budget; empty if the comparison is slow and `long_too` is False."""
+    def alternatives(self, *, long_too: bool, tuned: bool) -> Sequence[AlternativeWay]:
+        """The ways to measure this release at the same budget.
+
+        Without `long_too`, ways whose exact cost is slow to compute over many periods are left out; without `tuned`, those
+        whose weights have to be tuned for the comparison.
+        """
 
     def padding_advice(self) -> Sequence[str]:
         """Settings with which the padding would not be larger than the number of people."""

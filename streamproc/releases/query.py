@@ -1,23 +1,37 @@
 """Queries as values, and the intervals of their answers.
 
-A query is a predicate on a person's last symbols, or "at least `b` events so far". It does not know which releases can
-answer it. A release turns it into weights on its counts (`Contract.query_weights`), or refuses it with the reason.
+A query is a predicate on a person's last symbols, on the number of events so far, on the length of the current spell, or on
+whether the history has matched a pattern. It does not know which releases can answer it. A release turns it into weights on
+its counts (`Contract.query_weights`), or refuses it with the reason. `ask` makes a query from text.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Real
 from statistics import NormalDist
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, assert_never, cast
 
 import numpy as np
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.privacy.types import FloatArray
+from streamproc.study.question_text import (
+    CountQuestion,
+    EventsQuestion,
+    MatchedQuestion,
+    ParsedQuestion,
+    PlacesQuestion,
+    QuestionError,
+    Relation,
+    RunQuestion,
+    SpellQuestion,
+    parse_question,
+)
 from streamproc.study.releases import MAX_HORIZON
 from streamproc.validation import Validator, describe_value
 
@@ -82,12 +96,57 @@ class AtLeast(Query):
     """
 
     b: int
-    name: str = field(init=False)
-    """`atleast:b`, as in `errors.csv`."""
+    name: str = field(init=False, compare=False)
+    """`atleast:b`, as in `errors.csv`; the text, if `ask` made the query."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", whole_argument("AtLeast: b", self.b, 1, MAX_HORIZON))
         object.__setattr__(self, "name", f"atleast:{self.b}")
+
+
+@dataclass(frozen=True)
+class EventCount(Query):
+    """The share of people who have had exactly `b` events so far.
+
+    >>> sp.EventCount(3).name
+    'events==3'
+    """
+
+    b: int
+    name: str = field(init=False, compare=False)
+    """`events==b`; the text, if `ask` made the query."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "b", whole_argument("EventCount: b", self.b, 0, MAX_HORIZON))
+        object.__setattr__(self, "name", f"events=={self.b}")
+
+
+@dataclass(frozen=True)
+class InSpell(Query):
+    """The share of people who are now in a spell, a run of events without a gap, of at least `length` periods.
+
+    >>> sp.InSpell(3).name
+    'spell:3'
+    """
+
+    length: int
+    name: str = field(init=False, compare=False)
+    """`spell:length`, as in `errors.csv`; the text, if `ask` made the query."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", whole_argument("InSpell: length", self.length, 1, MAX_HORIZON))
+        object.__setattr__(self, "name", f"spell:{self.length}")
+
+
+@dataclass(frozen=True)
+class Matched(Query):
+    """The share of people whose history so far has matched the pattern of the release.
+
+    >>> sp.Matched().name
+    'matched'
+    """
+
+    name: str = field(default="matched", init=False, compare=False)
 
 
 def exactly(*symbols: str) -> LastSymbols:
@@ -111,7 +170,7 @@ def count_of(symbols: str | Collection[str], *, at_least: int, of: int) -> LastS
     of = whole_argument("count_of: of", of, 1, MAX_HORIZON)
     at_least = whole_argument("count_of: at_least", at_least, 0, of)
     name = f"{_listed(wanted)} in at least {at_least} of the last {of}"
-    return LastSymbols(name, of, lambda window: sum(symbol in wanted for symbol in window) >= at_least, wanted)
+    return _count_query(name, wanted, ">=", at_least, of)
 
 
 def in_a_row(symbols: str | Collection[str], *, length: int, of: int) -> LastSymbols:
@@ -138,6 +197,78 @@ def at_least(b: int) -> AtLeast:
     'atleast:3'
     """
     return AtLeast(b)
+
+
+def in_spell(length: int) -> InSpell:
+    """Asks whether a person is now in a spell of at least `length` periods, for spell releases.
+
+    >>> sp.in_spell(6).name
+    'spell:6'
+    """
+    return InSpell(length)
+
+
+def matched() -> Matched:
+    """Asks whether a person's history so far has matched the pattern, for pattern releases.
+
+    >>> sp.matched().name
+    'matched'
+    """
+    return Matched()
+
+
+def ask(text: str) -> Query:
+    """The query that a text asks, named by its canonical text. Raises UnsupportedQuery, which names the wrong character.
+
+    >>> sp.ask('count("1")>=2 of 3').name
+    'count("1") >= 2 of 3'
+    """
+    try:
+        question = parse_question(text)
+    except QuestionError as error:
+        raise UnsupportedQuery(str(error)) from None
+    return _query_of(question)
+
+
+def _query_of(question: ParsedQuestion) -> Query:
+    match question:
+        case CountQuestion(symbols, relation, count, of):
+            return _count_query(str(question), frozenset(symbols), relation, count, of)
+        case PlacesQuestion():
+            return _places_query(question)
+        case RunQuestion(symbols, length, of):
+            return replace(in_a_row(symbols, length=length, of=of), name=str(question))
+        case EventsQuestion(relation, count):
+            return _renamed(AtLeast(count) if relation == ">=" else EventCount(count), str(question))
+        case SpellQuestion(length):
+            return _renamed(InSpell(length), str(question))
+        case MatchedQuestion():
+            return Matched()
+        case _:
+            assert_never(question)
+
+
+_HOLDS: Mapping[Relation, Callable[[int, int], bool]] = {">=": operator.ge, "==": operator.eq, "<=": operator.le}
+
+
+def _count_query(name: str, wanted: frozenset[str], relation: Relation, count: int, of: int) -> LastSymbols:
+    holds = _HOLDS[relation]
+    return LastSymbols(name, of, lambda window: holds(sum(symbol in wanted for symbol in window), count), wanted)
+
+
+def _places_query(question: PlacesQuestion) -> LastSymbols:
+    wanted = {place.lag: frozenset(place.symbols) for place in question.places}
+
+    def holds(window: Window) -> bool:
+        return all(window[-1 - lag] in symbols for lag, symbols in wanted.items())
+
+    return LastSymbols(str(question), max(wanted) + 1, holds, frozenset().union(*wanted.values()))
+
+
+def _renamed(query: AtLeast | EventCount | InSpell, name: str) -> Query:
+    """Gives a query that was just made another name. Names are not compared, so it stays equal to others of its class."""
+    object.__setattr__(query, "name", name)
+    return query
 
 
 def integer_argument(what: str, value: object) -> int:

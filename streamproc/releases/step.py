@@ -62,6 +62,23 @@ class Comparison(NamedTuple):
     """Number of those counts that clamping cannot explain."""
 
 
+@dataclass(frozen=True, eq=False)
+class ReleasedPeriod:
+    """One period of a release as a reader of public values sees it, for comparing its counts with its measurements."""
+
+    period: Period
+    column: Column
+    codes_before: Codes
+    """The counter's codes of the synthetic people before the column."""
+    counts: IntArray
+    """The released counts of the period."""
+    counts_before: IntArray | None
+    """The released counts of the period before; None if there are none."""
+    measured: Measurements
+    estimator: Estimator | None
+    """The estimator after this period's measurements; None if the released counts are the estimates up to rounding."""
+
+
 class StepMemory(NamedTuple):
     """The memory that one step needs, in bytes."""
 

@@ -107,7 +107,7 @@ class PublicMetrics:
 
     def show_counts(self, contract: Contract, period: Period, counts: IntArray) -> None:
         """The released counts of a release at `period`, the last one with a column."""
-        name, padding = contract.name, contract.n_pad
+        name, padding = contract.name, contract.padding(period)
         if padding:
             self._headroom.labels(name).set(int(counts.min()))
         for label, count in zip(contract.labels(period), counts.tolist(), strict=True):

@@ -14,7 +14,7 @@ from streamproc.client.public_reader import PublicReader
 from streamproc.errors import Malformed
 from streamproc.files.csv import release_csv
 from streamproc.log.port import Offset
-from streamproc.protocol.columns import ContractRecord, decode_synthetic
+from streamproc.protocol.columns import ContractRecord, LongContract, decode_synthetic
 from streamproc.protocol.topics import Topics
 from streamproc.status_page.follower import PublicTopics
 from streamproc.study import Study
@@ -109,7 +109,7 @@ async def _count_rows(topics: PublicTopics, topic: str) -> int:
             record = decode_synthetic(value)
         except Malformed:
             return 0  # reading the whole topic below raises the same error, with its reason
-        return record.n_star if isinstance(record, ContractRecord) else 0
+        return record.n_star if isinstance(record, ContractRecord | LongContract) else 0
     return 0
 
 

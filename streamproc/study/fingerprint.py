@@ -30,7 +30,9 @@ def public_values(study: Study) -> dict[str, Any]:
             for release in study.releases
         ],
         "partitions": study.broker.partitions,
-    }
+    } | (
+        {"questions": [{"release": asked.release, "ask": asked.ask} for asked in study.questions]} if study.questions else {}
+    )
 
 
 def roster_digest(individuals: Iterable[str], key: bytes) -> bytes:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
-from typing import Any, ClassVar, Protocol, Self, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import StudyError
-from streamproc.privacy.counters import CounterName
-from streamproc.privacy.cumulative import Allocation
-from streamproc.privacy.window import Measure
+from streamproc.privacy.automaton import Automaton, transitions_of
+from streamproc.study.pattern import PatternError, compile_pattern
 from streamproc.validation import Validator, format_value
 
 MAX_HORIZON = 10_000
@@ -29,8 +28,26 @@ MAX_HORIZON = 10_000
 MAX_BINS = 65_536
 """Maximum of `q^k`, the number of bins of a window release."""
 
+Measure = Literal["flow", "paper"]
+"""How a release is measured: by the flow mechanism, or as in the paper."""
+
+Weights = Literal["tuned", "rule"]
+"""How the precision of the flow mechanism is distributed: optimised for the questions of the release, or by a rule."""
+
+Tune = Literal["largest", "mean"]
+"""What tuned weights minimise: the largest variance over the questions, or the mean."""
+
 MAX_CUMULATIVE_HORIZON = 2_000
-"""Maximum number of periods of a study with a cumulative release."""
+"""Maximum number of periods of a study with a cumulative release that is measured as in the paper."""
+
+MAX_FLOW_HORIZON = 1_000
+"""Maximum number of periods of a study with a cumulative, spell or pattern release that is measured by flow."""
+
+MAX_COUNTED = 64
+"""Maximum of `most` and `length`: more events, or longer spells, are not told apart."""
+
+REMOVED_CUMULATIVE_KEYS = ("counter", "allocation")
+"""Keys of version 0.1. They are recognised only to be refused with what replaces them."""
 
 EVENT_ALPHABET = ("0", "1")
 """The alphabet of a cumulative release's columns: no event, an event."""
@@ -71,6 +88,11 @@ class Release(ABC):
     def share(self) -> Fraction:
         """The part of the study's budget that this release may spend, exactly as written, or `EQUAL_SHARE`."""
 
+    @property
+    @abstractmethod
+    def measure(self) -> Measure:
+        """How it is measured."""
+
     @classmethod
     @abstractmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> Release:
@@ -104,15 +126,15 @@ class Release(ABC):
 
 @dataclass(frozen=True)
 class WindowRelease(Release):
-    """A window release: synthetic people whose last `k` symbols are distributed like the panel's, from period `k` on.
+    """A window release: synthetic people whose last `k` symbols are distributed like the panel's.
 
     >>> sp.Window("quarterly", k=3).first_column
-    3
+    1
     """
 
     k: int
     """Periods in a window."""
-    measure: Measure = "contrast"
+    measure: Measure = "flow"
     beta: float = 0.05
     """Probability that any bin is ever clamped; it determines the padding."""
     share: Fraction = EQUAL_SHARE
@@ -124,17 +146,18 @@ class WindowRelease(Release):
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
         study_check.whole(f"release.{self.name}.k", self.k, 1, MAX_HORIZON)
-        study_check.choice(f"release.{self.name}.measure", self.measure, get_args(Measure), joiner=", ", quote='"')
+        _check_measure(self.name, self.measure)
         study_check.positive(f"release.{self.name}.beta", self.beta, 1, below=True)
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> WindowRelease:
-        return cls(table.get("name"), table.get("k"), table.get("measure", "contrast"), table.real("beta", 0.05), share)
+        return cls(table.get("name"), table.get("k"), table.get("measure", "flow"), table.real("beta", 0.05), share)
 
     @property
     def first_column(self) -> int:
-        return self.k
+        """Under `paper`, the first `k` columns are released together, when the first windows are complete."""
+        return self.k if self.measure == "paper" else 1
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         q, longest = len(alphabet), 1
@@ -148,73 +171,238 @@ class WindowRelease(Release):
 
 
 @dataclass(frozen=True)
-class CumulativeRelease(Release):
-    """A cumulative release: synthetic people whose number of events so far is distributed like the panel's.
+class FlowSettings(Release):
+    """The settings of the kinds that are measured on an automaton."""
 
-    >>> sp.Cumulative("months-poor", event=("1",)).counter
-    'sqrt'
-    """
-
-    event: tuple[str, ...] = ()
-    """The symbols that count as an event; empty stands for the second symbol of an alphabet of two."""
-    counter: CounterName = "sqrt"
-    allocation: Allocation = "equal-max"
-    share: Fraction = EQUAL_SHARE
+    weights: Weights | None = field(default=None, kw_only=True)
+    """How precision is distributed; None stands for `tuned` where that takes seconds, else for `rule`."""
+    tune: Tune = field(default="largest", kw_only=True)
+    """What tuned weights minimise."""
+    share: Fraction = field(default=EQUAL_SHARE, kw_only=True)
     """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
-
-    kind: ClassVar[str] = "cumulative"
-    keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event")
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
+        if self.weights is not None:
+            key = f"release.{self.name}.weights"
+            study_check.choice(key, self.weights, get_args(Weights), joiner=", ", quote='"')
+        study_check.choice(f"release.{self.name}.tune", self.tune, get_args(Tune), joiner=", ", quote='"')
+        object.__setattr__(self, "share", _checked_share(self.name, self.share))
+
+    @property
+    def measure(self) -> Measure:
+        return "flow"
+
+    def flow_values(self) -> dict[str, Any]:
+        """The settings of the flow mechanism that are part of the fingerprint; each only if it is not the default."""
+        values = {} if self.weights is None else {"weights": self.weights}
+        return values if self.tune == "largest" else values | {"tune": self.tune}
+
+
+FLOW_KEYS = ("weights", "tune")
+
+
+@dataclass(frozen=True)
+class EventRelease(FlowSettings):
+    """The settings of the kinds that count events."""
+
+    event: tuple[str, ...] = ()
+    """The symbols that count as an event, or one symbol; empty stands for the second symbol of an alphabet of two."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         key = f"release.{self.name}.event"
-        allowed = "a list of symbols, at least one and not the whole alphabet"
-        study_check.require(key, self.event, isinstance(self.event, tuple), allowed)
+        given: object = self.event
+        if isinstance(given, str):
+            object.__setattr__(self, "event", (self.event,))
+        study_check.require(key, self.event, isinstance(self.event, tuple), EVENT_ALLOWED)
         for symbol in self.event:
             study_check.symbol(key, symbol)
         study_check.no_repeat(key, self.event)
-        study_check.choice(f"release.{self.name}.counter", self.counter, get_args(CounterName), joiner=", ", quote='"')
-        study_check.choice(f"release.{self.name}.allocation", self.allocation, get_args(Allocation), joiner=", ", quote='"')
-        object.__setattr__(self, "share", _checked_share(self.name, self.share))
-
-    @classmethod
-    def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
-        event = table.words("event")
-        if event == ():
-            # The file has an empty list, which is not the same as leaving the key out.
-            allowed = "a list of symbols, at least one and not the whole alphabet"
-            raise StudyError(f"release.{table.get('name')}.event", "[]", allowed)
-        counter, allocation = table.get("counter", "sqrt"), table.get("allocation", "equal-max")
-        return cls(table.get("name"), () if event is None else event, counter, allocation, share)
 
     def column_alphabet(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
         return EVENT_ALPHABET
 
-    def completed(self, alphabet: tuple[str, ...]) -> CumulativeRelease:
+    def completed(self, alphabet: tuple[str, ...]) -> Self:
         return self if self.event or len(alphabet) != 2 else replace(self, event=(alphabet[1],))
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
-        if horizon > MAX_CUMULATIVE_HORIZON:
-            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
-            raise StudyError("study.horizon", format_value(horizon), allowed)
         key = f"release.{self.name}.event"
         if not self.event:
-            raise StudyError(key, "nothing", "a list of symbols, at least one and not the whole alphabet")
+            raise StudyError(key, "nothing", EVENT_ALLOWED)
         for symbol in self.event:
             study_check.in_alphabet(key, symbol, alphabet)
         if len(self.event) == len(alphabet):
             raise StudyError(key, format_value(self.event), "not the whole alphabet, or every report is an event")
-
-    def fingerprint_values(self) -> Mapping[str, Any]:
-        return {"counter": self.counter, "allocation": self.allocation, "event": list(self.event)}
+        if self.measure == "flow":
+            _check_flow_horizon(self.kind, horizon)
 
     def event_mask(self, alphabet: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """For each symbol of the alphabet, whether it counts as an event: `mask[symbols]` is the column of events."""
         return np.array([symbol in self.event for symbol in alphabet])
 
 
-RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in (WindowRelease, CumulativeRelease)}
+EVENT_ALLOWED = "a list of symbols, at least one and not the whole alphabet"
+
+
+def _event_of(table: ReleaseTable) -> tuple[str, ...]:
+    event = table.words("event")
+    if event == ():
+        # The file has an empty list, which is not the same as leaving the key out.
+        raise StudyError(f"release.{table.get('name')}.event", "[]", EVENT_ALLOWED)
+    return () if event is None else event
+
+
+def _flow_arguments(table: ReleaseTable) -> dict[str, Any]:
+    return {"weights": table.get("weights", None), "tune": table.get("tune", "largest")}
+
+
+@dataclass(frozen=True)
+class CumulativeRelease(EventRelease):
+    """A cumulative release: synthetic people whose number of events so far is distributed like the panel's.
+
+    >>> sp.Cumulative("months-poor", event=("1",)).measure
+    'flow'
+    """
+
+    measure: Measure = field(default="flow", kw_only=True)
+    most: int | None = field(default=None, kw_only=True)
+    """Counts of events above this are merged; None stands for the horizon, at most 64. Not with `paper`."""
+
+    kind: ClassVar[str] = "cumulative"
+    keys: ClassVar[tuple[str, ...]] = ("event", "measure", "most", *FLOW_KEYS, *REMOVED_CUMULATIVE_KEYS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_measure(self.name, self.measure)
+        if self.most is not None:
+            study_check.whole(f"release.{self.name}.most", self.most, 1, MAX_COUNTED)
+        if self.measure == "paper":
+            for key in ("most", "weights"):
+                if getattr(self, key) is not None:
+                    got = format_value(getattr(self, key))
+                    raise StudyError(f"release.{self.name}.{key}", got, 'nothing with measure = "paper"')
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
+        for key in REMOVED_CUMULATIVE_KEYS:
+            if (got := table.get(key, None)) is not None:
+                allowed = 'no such key: measure = "flow" has less noise, measure = "paper" is the tree with its allocation'
+                raise StudyError(f"release.{table.get('name')}.{key}", format_value(got), allowed)
+        return cls(
+            table.get("name"),
+            _event_of(table),
+            measure=table.get("measure", "flow"),
+            most=table.get("most", None),
+            share=share,
+            **_flow_arguments(table),
+        )
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        super().check_fits(alphabet, horizon)
+        if self.measure == "paper" and horizon > MAX_CUMULATIVE_HORIZON:
+            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
+            raise StudyError("study.horizon", format_value(horizon), allowed)
+
+    def counted_up_to(self, horizon: int) -> int:
+        """The largest number of events that is told apart in a study of so many periods."""
+        return min(horizon, MAX_COUNTED if self.most is None else self.most)
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        values = {"measure": self.measure, "event": list(self.event)} | self.flow_values()
+        return values if self.most is None else values | {"most": self.most}
+
+
+@dataclass(frozen=True)
+class SpellRelease(EventRelease):
+    """A spell release: synthetic people whose current run of events is as long as those of the real people.
+
+    >>> sp.Spell("long-spells", length=6, event="1").length
+    6
+    """
+
+    length: int = field(kw_only=True)
+    """Longer runs are counted as this long."""
+
+    kind: ClassVar[str] = "spell"
+    keys: ClassVar[tuple[str, ...]] = ("event", "length", *FLOW_KEYS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        study_check.whole(f"release.{self.name}.length", self.length, 1, MAX_COUNTED)
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> SpellRelease:
+        event = _event_of(table)
+        return cls(table.get("name"), event, length=table.get("length"), share=share, **_flow_arguments(table))
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        super().check_fits(alphabet, horizon)
+        study_check.whole(f"release.{self.name}.length", self.length, 1, horizon, ", the horizon")
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        return {"length": self.length, "event": list(self.event)} | self.flow_values()
+
+
+@dataclass(frozen=True)
+class PatternRelease(FlowSettings):
+    """A pattern release: synthetic people of whom as many have ever matched a regular expression as of the real people.
+
+    >>> sp.Pattern("ever-half-a-year", pattern="1{6}").pattern
+    '1{6}'
+    """
+
+    pattern: str = field(kw_only=True)
+    """Regular expression over symbols, found anywhere in the history."""
+
+    kind: ClassVar[str] = "pattern"
+    keys: ClassVar[tuple[str, ...]] = ("pattern", *FLOW_KEYS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        key = f"release.{self.name}.pattern"
+        study_check.require(key, self.pattern, isinstance(self.pattern, str), "a regular expression over symbols")
+
+    @classmethod
+    def from_table(cls, table: ReleaseTable, share: Fraction) -> PatternRelease:
+        return cls(table.get("name"), pattern=table.get("pattern"), share=share, **_flow_arguments(table))
+
+    def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        _check_flow_horizon(self.kind, horizon)
+        if not any(period.free for period in transitions_of(self.automaton(alphabet), horizon)):
+            got = f"{format_value(self.pattern)}, in which all histories of {horizon} periods are alike"
+            allowed = "a pattern that some histories match and others do not, or more periods"
+            raise StudyError(f"release.{self.name}.pattern", got, allowed)
+
+    def automaton(self, alphabet: tuple[str, ...]) -> Automaton:
+        """The automaton of the pattern over the symbols of the alphabet. Its last state is "has matched"."""
+        try:
+            return Automaton.of_table(compile_pattern(self.pattern, alphabet))
+        except PatternError as error:
+            raise StudyError(
+                f"release.{self.name}.pattern", f"{format_value(self.pattern)}, {error.problem}", error.remedy
+            ) from None
+
+    def fingerprint_values(self) -> Mapping[str, Any]:
+        return {"pattern": self.pattern} | self.flow_values()
+
+
+KIND_CLASSES = (WindowRelease, CumulativeRelease, SpellRelease, PatternRelease)
+
+RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in KIND_CLASSES}
 """The class of each kind, by the value of `kind` in the study file."""
+
+
+def _check_measure(name: str, measure: object) -> None:
+    key, replaced = f"release.{name}.measure", {"contrast": "flow", "histogram": "paper"}
+    if isinstance(measure, str) and measure in replaced:
+        raise StudyError(key, format_value(measure), f'"{replaced[measure]}", which replaces it')
+    study_check.choice(key, measure, get_args(Measure), joiner=", ", quote='"')
+
+
+def _check_flow_horizon(kind: str, horizon: int) -> None:
+    if horizon > MAX_FLOW_HORIZON:
+        raise StudyError("study.horizon", format_value(horizon), f"at most {MAX_FLOW_HORIZON} with a {kind} release")
 
 
 def check_release_name(key: str, value: object) -> None:

@@ -12,6 +12,7 @@ from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
+from streamproc.study.question_text import QuestionError, parse_question
 from streamproc.study.releases import MAX_HORIZON, Release, check_shares, share_the_rest, study_check
 from streamproc.study.schedule import Schedule
 from streamproc.validation import format_value, is_path
@@ -31,6 +32,8 @@ class Study:
     releases: tuple[Release, ...]
     broker: Broker
     schedule: Schedule | None = None
+    questions: tuple[Question, ...] = ()
+    """The questions that the releases are tuned for."""
 
     def __post_init__(self) -> None:
         study_check.name("study.name", self.name)
@@ -49,7 +52,14 @@ class Study:
                 raise StudyError(f"release[{place + 1}].name", format_value(release.name), allowed)
             release.check_fits(self.alphabet, self.horizon)
         check_shares(self.releases)
+        self._check_questions()
         self._check_calendar()
+
+    def _check_questions(self) -> None:
+        _check_question_tuple(self.questions)
+        names = [release.name for release in self.releases]
+        for place, question in enumerate(self.questions, start=1):
+            study_check.choice(f"question[{place}].release", question.release, names, joiner=", ", quote='"')
 
     def _check_calendar(self) -> None:
         if self.schedule is not None:
@@ -85,6 +95,39 @@ class Study:
 def _check_releases(value: object) -> None:
     if not (isinstance(value, tuple) and value and all(isinstance(item, Release) for item in value)):
         raise StudyError("release", format_value(value), "a tuple of at least one release")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that a release will be asked.
+
+    >>> sp.Question("quarterly", 'count("1")>=2 of 3').ask
+    'count("1") >= 2 of 3'
+    """
+
+    release: str
+    """Name of the release."""
+    ask: str
+    """The question as text (`study.question_text`). It is kept in canonical form, so that its spacing changes nothing."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ask", canonical_question("question", self.release, self.ask))
+
+
+def canonical_question(key: str, release: object, ask: object) -> str:
+    """The canonical text of a question to a release. Raises StudyError for `key.release` or `key.ask`."""
+    study_check.require(f"{key}.release", release, isinstance(release, str), "the name of a release of the study")
+    if not isinstance(ask, str):
+        raise StudyError(f"{key}.ask", format_value(ask), """a question as text, such as 'count("1") >= 2 of 3'""")
+    try:
+        return str(parse_question(ask))
+    except QuestionError as error:
+        raise StudyError(f"{key}.ask", format_value(ask), f"a question, but {error}") from None
+
+
+def _check_question_tuple(value: object) -> None:
+    if not (isinstance(value, tuple) and all(isinstance(item, Question) for item in value)):
+        raise StudyError("question", format_value(value), "a tuple of questions")
 
 
 MAX_RHO = 1000

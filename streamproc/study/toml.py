@@ -19,7 +19,7 @@ from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.study.releases import EQUAL_SHARE, RELEASE_KINDS, Release, check_release_name, study_check
 from streamproc.study.schedule import Schedule, span_of
-from streamproc.study.study import DELTA, Broker, Missing, Population, Privacy, Study
+from streamproc.study.study import DELTA, Broker, Missing, Population, Privacy, Question, Study, canonical_question
 from streamproc.validation import format_value
 
 _OF_EVERY_RELEASE = ("name", "kind", "share")
@@ -31,7 +31,7 @@ def parse_study(text: str, source: str = "study file") -> Study:
     If the text is not TOML, the message names the `source` instead.
     """
     file = Table("", _toml(text, source))
-    file.only(("study", "population", "privacy", "release", "broker", "schedule"))
+    file.only(("study", "population", "privacy", "release", "question", "broker", "schedule"))
     head = file.table("study")
     head.only(("name", "alphabet", "horizon"))
     # Defaults below depend on these two, so they are checked first.
@@ -47,6 +47,7 @@ def parse_study(text: str, source: str = "study file") -> Study:
         releases=_releases(file.get("release")),
         broker=_broker(file.table("broker"), name),
         schedule=_schedule(file.table("schedule")) if "schedule" in file.items else None,
+        questions=_questions(file.get("question", [])),
     )
 
 
@@ -133,6 +134,19 @@ def _release(table: Table) -> Release:
     if "share" in table.items and share == EQUAL_SHARE:
         raise StudyError(table.key("share"), format_value(share), "a fraction above 0 and at most 1")
     return RELEASE_KINDS[kind].from_table(table, share)
+
+
+def _questions(found: object) -> tuple[Question, ...]:
+    if not (isinstance(found, list) and all(isinstance(items, dict) for items in found)):
+        raise StudyError("question", format_value(found), "tables, [[question]]")
+    return tuple(_question(Table(f"question[{place}]", items)) for place, items in enumerate(found, start=1))
+
+
+def _question(table: Table) -> Question:
+    table.only(("release", "ask"))
+    release = table.get("release")
+    # Checked here with the position in the file, which the constructor does not know.
+    return Question(release, canonical_question(table.path, release, table.get("ask")))
 
 
 def _broker(table: Table, study: str) -> Broker:

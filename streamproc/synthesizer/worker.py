@@ -31,7 +31,7 @@ from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
 from streamproc.protocol.ledger import Intent, StudyRecord, digest, require_same_study
 from streamproc.protocol.topics import Topics
-from streamproc.releases.contracts import make_contracts
+from streamproc.releases.contracts import design_mechanisms, make_contracts
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.clock import Clock
@@ -247,6 +247,9 @@ class Synthesizer:
         if self._period == self._study.horizon:
             self.started.set()
             return
+        if synthesis is None:
+            # Designing the measurements can take minutes, so it does not wait for the first tallies.
+            await self._ports.offload(design_mechanisms, self._study)
         tallies = await TallyReader.open(self._ports.log, self._study)
         try:
             self.started.set()
@@ -268,7 +271,7 @@ class Synthesizer:
     async def _release(
         self, producer: TransactionalProducer, synthesis: Synthesis | None, tally: StudyTally, head: bytes
     ) -> tuple[Synthesis, bytes]:
-        before = synthesis or self._first_synthesis(tally)
+        before = synthesis or await self._ports.offload(self._first_synthesis, tally)
         self._check_people(before, tally)
         await self._ports.offload(self._ports.state_folder.reserve_space, STATE_FILE, max_state_size(before))
         await self._ports.offload(self._ports.reserve_memory, max_step_memory(before))

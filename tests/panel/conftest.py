@@ -16,4 +16,4 @@ def window() -> Panel:
 
 @pytest.fixture
 def cumulative() -> Panel:
-    return released(CumulativeRelease("ever", event=("1",), counter="honaker"), ("0", "1"), 5, 4, 20, seed=1)
+    return released(CumulativeRelease("ever", event=("1",)), ("0", "1"), 5, 4, 20, seed=1)

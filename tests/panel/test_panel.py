@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamproc.releases.cumulative_synthesis import estimates
 
 from streamproc.errors import UnsupportedQuery
 from streamproc.offline import replay_study, tallies_of
@@ -18,7 +19,6 @@ from streamproc.privacy.types import FloatArray, Period
 from streamproc.privacy.window import Measure
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.cumulative import CumulativeContract, ratchet_halfwidth
-from streamproc.releases.cumulative_synthesis import estimates
 from streamproc.releases.query import quantile
 from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy

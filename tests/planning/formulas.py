@@ -28,7 +28,7 @@ def quarterly(**changes: object) -> WindowRelease:
 
 
 def months(**changes: object) -> CumulativeRelease:
-    return replace(CumulativeRelease("months", event=("1",)), **changes)  # type: ignore[arg-type]
+    return replace(CumulativeRelease("months", event=("1",), weights="rule"), **changes)  # type: ignore[arg-type]
 
 
 def only(plan: StudyPlan) -> ReleasePlan:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from streamproc.releases.cumulative_planning import CounterAlternative
 
 from streamproc.planning import plan_study
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.releases.cumulative_planning import CounterAlternative
 from streamproc.releases.window_planning import MeasureAlternative
 from tests.planning.formulas import N, months, only, poverty_study, quarterly, square_root_counter
 

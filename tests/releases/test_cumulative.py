@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamproc.releases.cumulative_synthesis import CumulativeState, estimates, step_cumulative
 
 from streamproc.offline import replay_study, tallies_of
 from streamproc.privacy.adjacency import Adjacency
@@ -15,7 +16,6 @@ from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.cumulative_synthesis import CumulativeState, estimates, step_cumulative
 from streamproc.releases.step import Step
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study

@@ -28,6 +28,7 @@ from streamproc.study import (
     Missing,
     Population,
     Privacy,
+    Question,
     Schedule,
     Study,
     WindowRelease,
@@ -420,3 +421,80 @@ def test_histories_refuse_nonsense_without_naming_anyone(ids: tuple[str, ...] | 
 def test_histories_of_another_alphabet_are_not_filled() -> None:
     with pytest.raises(InvalidInput, match="below 2"):
         People(None, people([[2]])).filled(study())
+
+
+def with_questions(*tables: str) -> str:
+    return GOOD_STUDY + "".join(f"[[question]]\n{table}\n" for table in tables)
+
+
+ASKED = """release = "quarterly"\nask = 'count("1")>=2 of 3'"""
+
+
+def test_questions_are_read_in_their_order() -> None:
+    parsed = parse_study(with_questions(ASKED, 'release = "quarterly"\nask = "events >= 3"'))
+    assert parsed.questions == (Question("quarterly", 'count("1") >= 2 of 3'), Question("quarterly", "events >= 3"))
+    assert parse_study(GOOD_STUDY).questions == parse_study("question = []\n" + GOOD_STUDY).questions == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            'release = "quarterly"',
+            """question[1].ask: got nothing, allowed: a question as text, such as 'count("1") >= 2 of 3'""",
+        ),
+        (
+            'release = "quarterly"\nask = 3',
+            """question[1].ask: got 3, allowed: a question as text, such as 'count("1") >= 2 of 3'""",
+        ),
+        ('ask = "matched"', "question[1].release: got nothing, allowed: the name of a release of the study"),
+        ('release = 3\nask = "matched"', "question[1].release: got 3, allowed: the name of a release of the study"),
+        ('release = "yearly"\nask = "matched"', """question[1].release: got 'yearly', allowed: "quarterly\""""),
+        (
+            'release = "quarterly"\nask = "spell > 3"',
+            "question[1].ask: got 'spell > 3', allowed: a question, but at character 7: got '>', expected a word, a number, "
+            "a string in double quotes, or '(', ')', ',', '>=', '==' or '<='",
+        ),
+        (f'{ASKED}\nasks = "matched"', 'question[1].asks: got an unknown key, allowed: release, ask; did you mean "ask"?'),
+    ],
+)
+def test_a_wrong_question_is_refused_with_its_place_and_key(table: str, message: str) -> None:
+    with pytest.raises(StudyError) as refused:
+        parse_study(with_questions(table))
+    assert str(refused.value) == message
+    with pytest.raises(StudyError) as second:
+        parse_study(with_questions(ASKED, table))
+    assert str(second.value) == message.replace("question[1]", "question[2]")
+
+
+@pytest.mark.parametrize("text", ["question = 3\n", 'question = ["matched"]\n', "[question]\n"])
+def test_questions_that_are_no_tables_are_refused(text: str) -> None:
+    with pytest.raises(StudyError, match=r"^question: got .*, allowed: tables, \[\[question\]\]$"):
+        parse_study(text + GOOD_STUDY)
+
+
+QUESTIONS_MADE_WRONG: list[tuple[str, Callable[[], object]]] = [
+    ("question", lambda: study(questions=[Question("quarterly", "matched")])),
+    ("question", lambda: study(questions=("matched",))),
+    ("question[1].release", lambda: study(questions=(Question("yearly", "matched"),))),
+    ("question.release", lambda: Question(None, "matched")),  # type: ignore[arg-type]
+    ("question.ask", lambda: Question("quarterly", None)),  # type: ignore[arg-type]
+    ("question.ask", lambda: Question("quarterly", "?")),
+]
+
+
+@pytest.mark.parametrize(("key", "make"), QUESTIONS_MADE_WRONG)
+def test_questions_made_in_python_refuse_nonsense_too(key: str, make: Callable[[], object]) -> None:
+    with pytest.raises(StudyError) as caught:
+        make()
+    assert caught.value.key == key
+
+
+def test_questions_enter_the_fingerprint_only_when_there_are_any() -> None:
+    without, asked = study(), parse_study(with_questions(ASKED))
+    assert "questions" not in public_values(without)
+    assert public_values(asked)["questions"] == [{"release": "quarterly", "ask": 'count("1") >= 2 of 3'}]
+    assert fingerprint(asked, None) != fingerprint(without, None)
+    # Only the meaning of a question counts, not its spacing.
+    spaced = parse_study(with_questions(ASKED.replace(">=", " >=  ")))
+    assert (asked, fingerprint(asked, None)) == (spaced, fingerprint(spaced, None))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from streamproc.cli.formatting import tuning_progress
 from streamproc.cli.plan.plot import check_plot_path, write_plot
 from streamproc.cli.plan.tables import show_plan
 from streamproc.errors import StudyError
@@ -15,12 +16,14 @@ from streamproc.planning import ASSUMED_PEOPLE, plan_study, plan_to_dict
 from streamproc.study import Study
 
 
-def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool) -> None:
+def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool, tune: bool) -> None:
     """Print the plan as tables or as JSON, and draw it if `plot_path` is given."""
     if plot_path is not None:
         check_plot_path(plot_path)
     study = read_study(study_path)
-    planned = plan_study(study, _population_size(study, study_path.parent), compare_long=compare)
+    people = _population_size(study, study_path.parent)
+    with tuning_progress():
+        planned = plan_study(study, people, compare_long=compare, compare_tuned=tune)
     if as_json:
         click.echo(json.dumps(plan_to_dict(planned), ensure_ascii=False))
     else:

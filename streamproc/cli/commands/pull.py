@@ -10,7 +10,7 @@ import click
 
 from streamproc.cli.event_loop import run_once
 from streamproc.cli.formatting import warn_if_insecure, warn_if_not_begun
-from streamproc.client.public_reader import period_to_dict, redrawn_periods
+from streamproc.client.public_reader import PublicReader, period_to_dict, redrawn_periods
 from streamproc.errors import VerificationFailed
 from streamproc.files.release_files import results_folder, save_panel, write_json
 from streamproc.panel.frames import check_arrow
@@ -46,7 +46,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             save_panel(panel, folder / f"{name}.csv")
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
-    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public.ledger, public.n))
+    write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public))
     click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
     warn_if_insecure(public)
 
@@ -68,8 +68,9 @@ def _check_continues(path: Path, head: bytes, ledger: VerifiedLedger) -> None:
         )
 
 
-def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) -> dict[str, Any]:
-    """Return the ledger as plain values, with digests in hexadecimal and with `n`, which a release's contract needs."""
+def _ledger_to_dict(study: Study, public: PublicReader) -> dict[str, Any]:
+    """Return the ledger as plain values, with digests in hexadecimal, and the contracts of the releases."""
+    ledger = public.ledger
     if ledger is None:
         return {"study": None, "periods": []}
     costs, redrawn = replace_one_costs(study), redrawn_periods(ledger.periods)
@@ -77,7 +78,8 @@ def _ledger_to_dict(study: Study, ledger: VerifiedLedger | None, n: int | None) 
         "study": dict(ledger.study.study),
         "fingerprint": ledger.study.fingerprint.hex(),
         "insecure": ledger.study.insecure,
-        "n": n,
+        "n": public.n,
+        "contracts": {name: contract.to_dict() for name, contract in public.contracts().items()},
         "head": ledger.head.hex(),
         "periods": [_with_measurements(ledger, record, period_to_dict(record, costs, redrawn)) for record in ledger.periods],
     }

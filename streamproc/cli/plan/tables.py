@@ -203,7 +203,9 @@ def alternatives_table(release: ReleasePlan, adjacency: Adjacency) -> Table:
     return table
 
 
-def _alternative_cell(name: str, value: str | int | float) -> str:
+def _alternative_cell(name: str, value: str | int | float | None) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, str):
         return value
     if isinstance(value, int):

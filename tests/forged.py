@@ -9,7 +9,7 @@ from typing import Any
 from streamproc.panel.column_packing import column_digest, pack_symbols
 from streamproc.privacy.accountant import total_spent
 from streamproc.privacy.types import IntArray, Period, Rho
-from streamproc.protocol.columns import ColumnChunk, ContractRecord, decode_synthetic
+from streamproc.protocol.columns import ColumnChunk, decode_synthetic
 from streamproc.protocol.ledger import (
     Intent,
     MeasurementChunk,
@@ -99,12 +99,12 @@ def with_column(
     stated = b""
     for value in columns:
         record = decode_synthetic(value)
-        assert isinstance(record, ContractRecord | ColumnChunk)
         if isinstance(record, ColumnChunk) and record.period == period:
             symbols = change(record.symbols().copy())
             stated = column_digest(symbols, record.bits)
-            record = replace(record, data=pack_symbols(symbols, record.bits))
-        new.append(record.encode())
+            new.append(replace(record, data=pack_symbols(symbols, record.bits)).encode())
+        else:
+            new.append(value)
 
     def change_digest(stated_columns: Any) -> Any:
         return tuple((each, stated if each == period else old) for each, old in stated_columns)

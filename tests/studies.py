@@ -23,10 +23,13 @@ def build_study(
 ) -> Study:
     """Build a small study on an embedded broker.
 
-    Without releases it has a window release `w` and a cumulative release `c`. Releases without a share of their own divide
-    equally what the others leave of the budget. `roster` counts only without a `population`.
+    Without releases it has a window release `w` and a cumulative release `c` that needs no tuning. Releases without a share
+    of their own divide equally what the others leave of the budget. `roster` counts only without a `population`.
     """
-    chosen = releases or (WindowRelease("w", k=min(2, horizon)), CumulativeRelease("c", event=(alphabet[-1],)))
+    chosen = releases or (
+        WindowRelease("w", k=min(2, horizon)),
+        CumulativeRelease("c", event=(alphabet[-1],), weights="rule"),
+    )
     return Study(
         name=name,
         alphabet=tuple(alphabet),
@@ -46,6 +49,16 @@ def window_table(name: str, k: int, **values: object) -> Mapping[str, object]:
 def cumulative_table(name: str, **values: object) -> Mapping[str, object]:
     """Return the `[[release]]` table of a cumulative release, for `study_toml`."""
     return {"name": name, "kind": "cumulative", **values}
+
+
+def spell_table(name: str, length: int, **values: object) -> Mapping[str, object]:
+    """Return the `[[release]]` table of a spell release, for `study_toml`."""
+    return {"name": name, "kind": "spell", "length": length, **values}
+
+
+def pattern_table(name: str, pattern: str, **values: object) -> Mapping[str, object]:
+    """Return the `[[release]]` table of a pattern release, for `study_toml`."""
+    return {"name": name, "kind": "pattern", "pattern": pattern, **values}
 
 
 def study_toml(
@@ -77,7 +90,7 @@ def _table(header: str, values: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class StudyParameters:
-    """The parameters of a study file with two releases, one of each kind, for tests that run whole programs."""
+    """The parameters of a study file with a window and a cumulative release, for tests that run whole programs."""
 
     name: str
     alphabet: Sequence[str] = ("0", "1")
@@ -101,7 +114,7 @@ class StudyParameters:
         window, cumulative = self.releases
         text = study_toml(
             window_table(window, self.k, beta=self.beta),
-            cumulative_table(cumulative, event=list(self.event)),
+            cumulative_table(cumulative, event=list(self.event), weights="rule"),
             name=self.name,
             alphabet=self.alphabet,
             horizon=self.horizon,

@@ -360,7 +360,7 @@ async def test_a_stream_takes_reports_and_shows_each_column(folder: Path, study:
             roles.terminate()
         await roles.wait()
 
-    assert [panel.period for panel in seen] == list(range(3, 13))
+    assert [panel.period for panel in seen] == list(range(1, 13))
     assert seen[-1].contract.n == PEOPLE
     assert 0 <= seen[-1].fraction(sp.exactly("0")).value <= 1
 

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from tests.mutation.faults import FAULTS, Fault
+from tests.mutation.fault import Fault
+from tests.mutation.faults import FAULTS
 from tests.mutation.run import main
 from tests.mutation.syntax_patch import PROJECT, Mutation, MutationDoesNotApply, mutate, source_file
 from tests.simulation.mutant_table import MUTANTS
@@ -42,7 +43,10 @@ def test_no_two_mutations_are_the_same() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_tests_of_each_fault_exist(fault: Fault) -> None:
-    assert all((PROJECT / "tests" / test).is_file() for test in fault.tests)
+    for test in fault.tests:
+        file, _, name = test.partition("::")
+        assert (PROJECT / "tests" / file).is_file()
+        assert not name or f"\ndef {name}(" in (PROJECT / "tests" / file).read_text()
 
 
 def test_a_fault_makes_its_tests_fail() -> None:

@@ -82,17 +82,20 @@ periods           [{period rho_spent epsilon_spent}], running totals
 warnings, notes   [{code release message}]
 releases          {NAME: {
   kind share rho epsilon noise_people n_pad n_star n_star_expected
-  variance        of the noise, people squared: of a bin; or a list, b = 1..T
-  window:         k measure beta bins
-  cumulative:     counter allocation event
+  variance        of the noise, people squared: of a bin; or a list, by count
+  measure
+  window:         k beta bins
+  cumulative:     event most
+  spell:          event length
+  pattern:        pattern states
   other_adjacency, periods: as above
   queries         {QUERY: {label half_people_columns_only worst last
                    periods: [{period stderr_people half_people
                               stderr_points half_points}]}}
   memory          {rows row_bytes column_bytes kept_bytes}
   alternatives    [{measure chosen bin_stderr_people n_pad rows variance_ratio}]
-                  [{counter allocation chosen worst_stderr_people
-                    rms_stderr_people rms_ratio}] }}
+                  [{measure weights chosen worst_stderr_people
+                    rms_stderr_people variance_ratio}] }}
 """
 
 
@@ -110,12 +113,12 @@ releases          {NAME: {
 @click.option(
     "--compare",
     is_flag=True,
-    help="Compare counters even if there are more than 200 periods, which takes a minute or more.",
+    help="Compare with the paper's mechanism even if there are more than 200 periods, which takes a minute or more.",
 )
 @click.option(
     "--tune",
     is_flag=True,
-    help="For releases measured by flow, also compare weights tuned for the largest and for the mean error.",
+    help="Also compare weights tuned for the largest and for the mean error, which takes seconds to minutes.",
 )
 def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool, tune: bool) -> None:
     """Show what a study will cost and how accurate it will be.

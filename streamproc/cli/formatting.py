@@ -57,9 +57,14 @@ STAGE_REPEAT_S = 10.0
 # Numbers
 
 
-def format_count(count: int, name: str) -> str:
-    """Return a count with its noun: "1 period", "2,000 periods"."""
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
+def format_count(count: int, name: str, plural: str | None = None) -> str:
+    """Return a count with its noun: "1 period", "2,000 periods". `plural` is needed where it is not the noun with an "s"."""
+    return f"{count:,} {name if count == 1 else plural or name + 's'}"
+
+
+def format_people(count: int) -> str:
+    """Return a number of people: "1 person", "2,000 people"."""
+    return format_count(count, "person", "people")
 
 
 def format_number(value: float) -> str:

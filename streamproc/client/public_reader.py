@@ -281,6 +281,11 @@ class PublicReader:
             raise VerificationFailed(
                 f"release {found.name}: the study cannot have as many people as its contract states"
             ) from None
+        # The contract may be readable before the ledger record that states its digest.
+        periods = self.ledger.periods if self.ledger else ()
+        stated = [each.releases[found.name].contract for each in periods[found.first_column - 1 : found.first_column]]
+        if stated not in ([], [record.digest()]):
+            raise VerificationFailed(f"release {found.name}: its contract is not the one that the ledger states")
         if not implied:
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
         check_same_people({name: r.contract for name, r in self._releases.items() if r.contract is not None})

@@ -18,7 +18,7 @@ from streamproc.privacy.types import Period
 from streamproc.protocol.control import Cut
 from streamproc.protocol.ledger import decode_study_record, require_same_study
 from streamproc.protocol.rejects import Reason, Reject
-from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
+from streamproc.protocol.state_file import OldStateFile, pack_arrays, seal, unpack_arrays, unseal
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock
@@ -190,6 +190,8 @@ class Gatherer:
                 raise StateFileUnusable(self._file, "not of the study's key; was the control topic recreated?")
             logic = GathererLogic.restored(context, state["arrays"])
             return logic, Offset(state["position"]), state.get("topic"), Offset(state.get("rejects", 0))
+        except OldStateFile as old:
+            raise StateFileUnusable(self._file, old.reason) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise StateFileUnusable(self._file, f"{reason}; delete it, and the gatherer replays the log") from None

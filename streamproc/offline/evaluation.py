@@ -74,7 +74,8 @@ def answers_of(questions: Questions, steps: Sequence[Step]) -> Answers:
     to hold the answer.
     """
     contract, half = questions.contract, quantile(LEVEL) * questions.stderr
-    estimate = (np.concatenate([step.counts for step in steps]) - contract.n_pad) / contract.n
+    debiased = [step.counts - contract.padding(step.period) for step in steps if step.columns]
+    estimate = np.concatenate(debiased) / contract.n
     unclamped = [step.estimates for step in steps if step.estimates is not None]
     centre = np.concatenate(unclamped) / contract.n if unclamped else estimate
     return Answers(estimate, *interval(estimate, centre, half))

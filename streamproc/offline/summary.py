@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from streamproc.offline.replay import ReplayResult
-from streamproc.privacy.types import Period
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.kind import Contract
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs
@@ -103,7 +102,7 @@ def _add_replace_one(summary: Summary, costs: ReplaceOneCosts, study: Study) -> 
 def _release(contract: Contract, replayed: ReplayResult) -> ReleaseSummary:
     steps = [period[contract.name] for period in replayed.steps]
     spent = replayed.spent[contract.name]
-    labels = contract.labels(Period(contract.horizon))
+    released = [(step, rho_spent) for step, rho_spent in zip(steps, spent, strict=True) if step.columns]
     return {
         "kind": contract.kind,
         "rho": contract.rho,
@@ -112,11 +111,10 @@ def _release(contract: Contract, replayed: ReplayResult) -> ReleaseSummary:
         "n_pad": contract.n_pad,
         "variance": contract.variances,
         "clamped": sum(step.clamped for step in steps),
-        "periods": [_period(step, rho_spent, labels) for step, rho_spent in zip(steps, spent, strict=True) if step.columns],
+        "periods": [_period(contract, step, rho_spent) for step, rho_spent in released],
     }
 
 
-def _period(step: Step, rho_spent: float, labels: list[str]) -> PeriodSummary:
-    # A release may have fewer counts in early periods: those of the first labels.
-    bins = dict(zip(labels, step.counts.tolist(), strict=False))
+def _period(contract: Contract, step: Step, rho_spent: float) -> PeriodSummary:
+    bins = dict(zip(contract.labels(step.period), step.counts.tolist(), strict=True))
     return {"period": step.period, "rho_spent": rho_spent, "clamped": step.clamped, "bins": bins}

@@ -65,7 +65,7 @@ def make_answer(
     interval is centred on the unclamped `estimates` if the release has them, otherwise on the value. `stderr`, the standard
     error, and `half`, the half-width of the interval (both in people), are computed if they are not given.
     """
-    value = float(weights @ counts) - contract.n_pad * float(weights.sum())
+    value = float(weights @ counts) - contract.padding(period) * float(weights.sum())
     centre = value if estimates is None else float(weights @ estimates)
     error = contract.stderr(weights, period) if stderr is None else stderr
     low, high = interval(value, centre, quantile(level) * error if half is None else half)

@@ -82,7 +82,7 @@ class Memory:
     """The memory and the columns of one release, in bytes."""
 
     rows: int
-    """Number of synthetic people; under `histogram`, its expectation."""
+    """Number of synthetic people; of windows under `paper`, its expectation."""
     row_bytes: int
     """Bytes that the synthesizer keeps for each synthetic person."""
     column_bytes: int
@@ -125,7 +125,7 @@ class ReleasePlan:
     """What the same noise costs under the other adjacency."""
     memory: Memory
     alternatives: tuple[AlternativeWay, ...]
-    """Each measure, or each counter and allocation; empty if they were not compared."""
+    """The ways to measure the release at the same budget that were compared."""
 
     @property
     def share(self) -> Fraction:

@@ -24,8 +24,8 @@ from streamproc.study import Release, Study
 def plan_study(study: Study, n: int, *, compare_long: bool = False, compare_tuned: bool = False) -> StudyPlan:
     """The plan of `study` over `n` people. Raises StudyError if its synthetic panel would be too large.
 
-    Counters are compared over long horizons only with `compare_long`: each takes seconds at T = 1000. Weights that the study
-    does not use are tuned for the comparison only with `compare_tuned`.
+    The paper's mechanism is compared over long horizons only with `compare_long`, because its cost takes seconds at
+    T = 1000; weights that the study does not use are tuned for comparison only with `compare_tuned`.
     """
     delta = study.privacy.delta
     made = stated_contracts(study, n, insecure=False)
@@ -41,8 +41,14 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False, compare_tune
         replace_one=() if costs is None else total_spending([plan.replace_one for plan in releases], delta),
         other=total_spending([[plan.other] for plan in releases], delta)[-1],
         warnings=tuple(warnings(study, releases)),
-        notes=tuple(notes(study, n, compared=all(plan.alternatives for plan in releases))),
+        notes=tuple(notes(study, n, compared=all(map(_is_compared, releases)))),
     )
+
+
+def _is_compared(plan: ReleasePlan) -> bool:
+    """Whether the paper's mechanism is used or among the compared ways, if it can measure the release at all."""
+    measures = {plan.contract.measure, *(way.measure for way in plan.alternatives)}
+    return plan.release.kind != "cumulative" or "paper" in measures
 
 
 def _release(

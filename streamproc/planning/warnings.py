@@ -46,8 +46,8 @@ def notes(study: Study, n: int, *, compared: bool) -> Iterator[PlanMessage]:
         message = f"the shares leave {float(unused):.3g} of the budget unused"
         yield PlanMessage("budget_unused", None, message)
     if not compared:
-        message = "counters were not compared, since each takes seconds at this horizon: --compare does it"
-        yield PlanMessage("counters_not_compared", None, message)
+        message = "the paper's mechanism was not compared, since that takes seconds at this horizon: --compare does it"
+        yield PlanMessage("paper_not_compared", None, message)
 
 
 def _padding_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:

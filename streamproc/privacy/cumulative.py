@@ -1,4 +1,4 @@
-"""The cumulative mechanism: one counter for each weight `b`, and the exact cost of all of them together.
+"""The cumulative mechanism of the paper's Algorithm 2: a tree counter for each weight `b`, and their exact cost together.
 
 Stream `b` counts the people whose `b`-th one comes now; it starts at period `b` and has `T - b + 1` items. A person whose
 `b`-th one comes at period `i` adds `e_i` to stream `b`; one who never gets there adds nothing. Two histories whose `b`-th
@@ -14,9 +14,11 @@ one comes `x - 1` periods before the end". "Later, or never" is then simply "a s
 
     W_b(x, y) = d_b(x, y) + max { W_(b+1)(x', y') : x' < x or x' = x = 0,  y' < y or y' = y = 0 }.
 
-The cost under replace-one is `max W_1(x, y)`, under zero-out `max W_1(x, 0)`. For a Toeplitz counter `d_b` does not depend
-on the horizon in these coordinates, so one run gives the cost of every prefix: that of `t` periods is `max W_1` over states
-up to `t`. Other counters need a run for each prefix that is asked for.
+The cost under replace-one is `max W_1(x, y)`, under zero-out `max W_1(x, 0)`. The distances depend on the horizon in these
+coordinates, so each prefix that is asked for needs a run.
+
+The paper divides the budget among the weights in proportion to `ceil(log2(T - b + 1))^3`, so the variance of the noise of
+stream `b` is proportional to its sensitivity divided by that.
 """
 
 from __future__ import annotations
@@ -26,17 +28,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import Counter, CounterName, counter
+from streamproc.privacy.counters import Counter, tree_counter
 from streamproc.privacy.directed_rounding import sqrt_up
 from streamproc.privacy.types import IntArray, Period
-
-Allocation = Literal["equal-max", "cubic"]
 
 _Costs: TypeAlias = npt.NDArray[Any]
 """Costs as Python integers (fixed point, exact) or as floats (long horizons)."""
@@ -67,12 +67,10 @@ class CumulativeMechanism:
             raise ValueError("a cumulative mechanism without noise protects nobody")
 
     @classmethod
-    def calibrated(
-        cls, *, horizon: int, counter_name: CounterName, allocation: Allocation, adjacency: Adjacency, rho: float
-    ) -> CumulativeMechanism:
-        """The mechanism of the given shape with the least noise whose cost after `horizon` periods is at most `rho`."""
-        counts = counter(counter_name, horizon)
-        shapes = _shapes(counts, allocation)
+    def calibrated(cls, *, horizon: int, adjacency: Adjacency, rho: float) -> CumulativeMechanism:
+        """The mechanism with the least noise whose cost after `horizon` periods is at most `rho`."""
+        counts = tree_counter(horizon)
+        shapes = _shapes(counts)
         unit = _worst_cost(counts, adjacency, [1 / (2 * shape) for shape in shapes])
         # The slack covers what rounding the weights up, once more, can add to the cost computed from the sigmas.
         slack = Fraction(1, 2**100) if horizon <= _EXACT_HORIZON else Fraction(2 * _float_error(horizon))
@@ -88,9 +86,9 @@ class CumulativeMechanism:
     def prefix_costs_are_quick(self) -> bool:
         """Whether the costs after all periods take about as long to compute as the cost after the last.
 
-        A counter that is not Toeplitz needs a run of `O(t^3)` for the cost after each period `t`.
+        The cost after each period `t` takes `O(t^3)`.
         """
-        return self.counter.is_toeplitz or self.horizon <= _EVERY_PREFIX_UP_TO
+        return self.horizon <= _EVERY_PREFIX_UP_TO
 
     def variance(self, weight: int, period: Period) -> float:
         """Variance of the unclamped estimate of "at least `weight` ones by `period`", in people squared."""
@@ -112,8 +110,6 @@ class CumulativeMechanism:
         if period == 0:
             return Fraction(0)
         again = tuple(sorted(late for late in redrawn if late <= period))
-        if self.counter.is_toeplitz and not again:
-            return self._prefix_costs[period - 1]
         if (period, again) not in self._known_costs:
             cost = _worst_cost(self.counter, self.adjacency, self._weights[:period], again)
             self._known_costs[period, again] = cost
@@ -128,37 +124,20 @@ class CumulativeMechanism:
         return [1 / (2 * Fraction(sigma) ** 2) for sigma in self.sigmas]
 
     @cached_property
-    def _prefix_costs(self) -> list[Fraction]:
-        return _worst_costs(self.counter, self.adjacency, self._weights)
-
-    @cached_property
     def _known_costs(self) -> dict[tuple[Period, tuple[Period, ...]], Fraction]:
         return {}
 
 
-def _shapes(counts: Counter, allocation: Allocation) -> list[Fraction]:
+def _shapes(counts: Counter) -> list[Fraction]:
     """`sigma_b^2` up to a common factor, for `b = 1..T`."""
     lengths = range(counts.length, 0, -1)
-    if allocation == "equal-max":
-        largest = np.maximum.accumulate(counts.gains())
-        return [1 / Fraction(float(largest[length - 1])) for length in lengths]
     return [Fraction(counts.largest_column(length), max(math.ceil(math.log2(length)), 1) ** 3) for length in lengths]
 
 
 def _worst_cost(
     counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction], redrawn: Sequence[Period] = ()
 ) -> Fraction:
-    """The cost after `len(weights)` periods; `weights[b-1]` is `1 / (2 sigma_b^2)`."""
-    return _worst_costs(counts, adjacency, weights, redrawn)[-1]
-
-
-def _worst_costs(
-    counts: Counter, adjacency: Adjacency, weights: Sequence[Fraction], redrawn: Sequence[Period] = ()
-) -> list[Fraction]:
-    """`max W_1` over states up to `t`, for `t = 1..len(weights)`.
-
-    Only the last is a cost, unless the counter is Toeplitz and nothing was redrawn.
-    """
+    """`max W_1`, the cost after `len(weights)` periods; `weights[b-1]` is `1 / (2 sigma_b^2)`."""
     horizon = len(weights)
     exact = horizon <= _EXACT_HORIZON
     unit = max(weights) / _FIXED_POINT if exact else 1 + Fraction(_float_error(horizon))
@@ -169,7 +148,7 @@ def _worst_costs(
     worst: _Costs = np.zeros((1,) if adjacency is Adjacency.ZERO_OUT else (1, 1), dtype=object if exact else float)
     for distance, number in zip(distances, reversed(numbers), strict=True):
         worst = _one_weight_earlier(worst, (distance.astype(object) if exact else distance) * number)
-    return [Fraction(worst[t] if worst.ndim == 1 else worst[t, t]) * unit for t in range(1, horizon + 1)]
+    return Fraction(worst[-1] if worst.ndim == 1 else worst[-1, -1]) * unit
 
 
 def _one_weight_earlier(worst: _Costs, here: _Costs) -> _Costs:
@@ -186,10 +165,6 @@ def _one_weight_earlier(worst: _Costs, here: _Costs) -> _Costs:
 
 def _distances(counts: Counter, horizon: int) -> Iterator[IntArray]:
     """`|C (e_x - e_y)|^2` by states `(x, y)`, for streams of length 1, 2, ..., `horizon`."""
-    if counts.is_toeplitz:
-        widest = _between_states(_toeplitz_gram(counts.matrix[:horizon, 0]))
-        yield from (widest[: length + 1, : length + 1] for length in range(1, horizon + 1))
-        return
     gram = np.zeros((horizon, horizon), dtype=np.int64)
     for length in range(1, horizon + 1):
         for row in counts.matrix[counts.rows_at(length), :length]:
@@ -213,17 +188,6 @@ def _between_states(gram: IntArray) -> IntArray:
     states = np.pad(gram, (1, 0))
     norms = np.diagonal(states)
     return norms[:, None] + norms[None, :] - 2 * states
-
-
-def _toeplitz_gram(column: IntArray) -> IntArray:
-    """`C^T C` of the lower triangular Toeplitz matrix with this first column, newest item first.
-
-    Items of ages `p <= r` share the rows since the younger came: `G(p, r) = G(p-1, r-1) + c_p c_r`.
-    """
-    gram = np.outer(column, column)
-    for age in range(1, len(column)):
-        gram[age, age:] += gram[age - 1, age - 1 : -1]
-    return np.triu(gram) + np.triu(gram, 1).T
 
 
 def _float_error(horizon: int) -> float:

@@ -166,7 +166,7 @@ class ColumnAssembler:
 
 @dataclass(frozen=True, eq=False)
 class ContractRecord:
-    """A contract and the number of synthetic people, which depends on the noise for a `histogram` release."""
+    """A contract and the number of synthetic people, which depends on the noise for a `paper` window release."""
 
     contract: Contract
     n_star: int
@@ -186,11 +186,11 @@ class ContractRecord:
         """Bits per row in its columns."""
         return bits_for(len(self.contract.alphabet))
 
-    def encode(self) -> bytes:
-        """The value of its first record, which is the only one unless its matrices are long."""
-        return self.encode_records()[0]
+    def digest(self) -> bytes:
+        """SHA-256 of the values of its records, one after the other, as the ledger states it."""
+        return hashlib.sha256(b"".join(self.encode())).digest()
 
-    def encode_records(self) -> list[bytes]:
+    def encode(self) -> list[bytes]:
         """The values of its records: the contract, then chunks of its matrices if they do not fit into one record."""
         fields = self.contract.to_dict() | {"n_star": self.n_star}
         text = fields.get("matrices", "")

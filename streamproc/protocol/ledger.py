@@ -140,6 +140,8 @@ class ReleasePeriod:
     """Period and digest of each column that is released in this period."""
     measurements: bytes
     """Digest of the noisy integers (`measurements_digest`)."""
+    contract: bytes | None = None
+    """Digest of the records of the release's contract, in the period of its first column; None in every other period."""
 
     def __post_init__(self) -> None:
         check_real("rho", self.rho)
@@ -155,9 +157,12 @@ class ReleasePeriod:
         if self.columns and self.n_star is None:
             raise Malformed("n_star: expected a number where there are columns")
         check_digest("measurements", self.measurements)
+        if self.contract is not None:
+            check_digest("contract", self.contract)
 
     def fields(self) -> dict[str, Any]:
         """The fields in the order of the wire format."""
+        contract = {} if self.contract is None else {"contract": self.contract}
         return {
             "rho": self.rho,
             "rho_spent": self.rho_spent,
@@ -165,6 +170,7 @@ class ReleasePeriod:
             "n_star": self.n_star,
             "columns": [list(column) for column in self.columns],
             "measurements": self.measurements,
+            **contract,
         }
 
 
@@ -250,6 +256,7 @@ def _release_period(fields: object) -> ReleasePeriod:
         fields["n_star"],
         tuple((period, column) for period, column in columns),
         fields["measurements"],
+        fields.get("contract"),
     )
 
 
@@ -274,8 +281,11 @@ def require_same_study(
     (exit 2) names the public values that differ. `insecure` says whether the caller draws seeded noise, which must be as in
     the record (StudyChanged); None if the caller draws no noise.
     """
+    if _is_of_version_0_1(record):
+        raise StudyChanged(study.name, "it was begun with version 0.1 of streamproc; finish it with version 0.1")
     if fingerprint is None:
-        different = [name for name, value in public_values(study).items() if record.study.get(name) != value]
+        values = public_values(study)
+        different = [name for name in {**values, **record.study} if record.study.get(name) != values.get(name)]
         if different:
             named = ", ".join(different)
             raise InvalidInput(f"study {study.name}: its ledger was begun with other values; these differ: {named}")
@@ -284,6 +294,13 @@ def require_same_study(
     if insecure not in (None, record.insecure):
         began, now = ("with", "without") if record.insecure else ("without", "with")
         raise StudyChanged(study.name, f"it was begun {began} a seed and cannot go on {now} one")
+
+
+def _is_of_version_0_1(record: StudyRecord) -> bool:
+    """Whether a release of the study is measured in a way that only version 0.1 has."""
+    releases = record.study.get("releases")
+    tables = [table for table in releases if isinstance(table, Mapping)] if isinstance(releases, list) else []
+    return any("counter" in table or table.get("measure") in ("contrast", "histogram") for table in tables)
 
 
 def digest(value: bytes) -> bytes:

@@ -110,11 +110,12 @@ class ReleaseAudit:
         if not len(codes):
             codes = np.zeros(len(column), dtype=codes.dtype)
         released = ReleasedPeriod(period, column, codes, counts, self._before, arrays, self.builder.estimator)
-        different, impossible = self._contract.compare(released)
+        different, impossible, compared = self._contract.compare(released)
         clamped = ledger.periods[period - 1].releases[name].clamped
         if impossible or different > clamped:
+            wrong, of = (impossible, compared) if impossible else (different, len(counts))
             raise VerificationFailed(
-                f"release {name}, period {period}: {impossible or different} of its {len(counts)} counts do not follow from "
+                f"release {name}, period {period}: {wrong} of its {of} counts do not follow from "
                 f"the measurements in the ledger, which declares {clamped} of them as clamped"
             )
         self._before = counts

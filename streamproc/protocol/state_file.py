@@ -15,9 +15,8 @@ from streamproc.errors import Malformed
 from streamproc.protocol.codec import DIGEST_BYTES, Fields, tree
 
 MAGIC = b"SPST"
-STATE_VERSION = 3
-"""The version that is written; every version since 1 is read. In version 1 a gatherer's checkpoint has no topic id. Before
-version 3 it has separate arrays for every open period, with slots for each person, and no position in the rejects topic."""
+STATE_VERSION = 4
+"""The version that is written and read. Versions 1 to 3 are those of streamproc 0.1, which finishes their studies."""
 
 _VERSION_BYTES = 2
 _HEAD = len(MAGIC) + _VERSION_BYTES + DIGEST_BYTES
@@ -28,6 +27,13 @@ _DTYPES = {
     np.dtype(code).str: np.dtype(code) for code in ("?", "<u1", "<u2", "<u4", "<u8", "<i1", "<i2", "<i4", "<i8", "<f8")
 }
 """The element types of arrays. They are little-endian on every machine."""
+
+
+class OldStateFile(Malformed):
+    """A state file was written by version 0.1 of streamproc. It is not damaged, but only version 0.1 goes on with it."""
+
+    def __init__(self) -> None:
+        super().__init__("a study that was begun with version 0.1 of streamproc is finished with version 0.1")
 
 
 def pack_arrays(values: Mapping[str, Any]) -> bytes:
@@ -55,15 +61,17 @@ def seal(fingerprint: bytes, body: bytes) -> bytes:
 
 
 def unseal(file: bytes, fingerprint: bytes) -> memoryview:
-    """The body of a state file. Raises Malformed if it is damaged or of a study with another fingerprint."""
+    """The body of a state file. Raises Malformed if it is damaged or of another study, OldStateFile if of version 0.1."""
     if file[: len(MAGIC)] != MAGIC:
         raise Malformed("state: not a state file (bad magic)")
     version = int.from_bytes(file[len(MAGIC) : len(MAGIC) + _VERSION_BYTES])
     if not 1 <= version <= STATE_VERSION:
-        raise Malformed(f"state: version {version} is unknown; this program knows 1 to {STATE_VERSION}")
+        raise Malformed(f"state: version {version} is unknown; this program knows {STATE_VERSION}")
     head, rest = file[:_HEAD], memoryview(file)[_HEAD:]
     if len(rest) < DIGEST_BYTES or rest[:DIGEST_BYTES] != _checksum(head, rest[DIGEST_BYTES:]):
         raise Malformed("state: damaged (its checksum does not match)")
+    if version < STATE_VERSION:
+        raise OldStateFile
     if head[-DIGEST_BYTES:] != fingerprint:
         raise Malformed("state: belongs to another study (other fingerprint)")
     return rest[DIGEST_BYTES:]

@@ -12,14 +12,14 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Rho
 from streamproc.releases.cumulative import CumulativeContract, CumulativeTallier
-from streamproc.releases.cumulative_flow import CumulativeFlowContract, CumulativeFlowTallier
-from streamproc.releases.cumulative_planning import CumulativePlanner
-from streamproc.releases.flow_planning import CumulativeFlowPlanner, PatternPlanner, SpellPlanner
+from streamproc.releases.cumulative_paper import CumulativePaperContract, CumulativePaperTallier
+from streamproc.releases.flow_planning import CumulativePlanner, PatternPlanner, SpellPlanner
 from streamproc.releases.kind import MAX_ROWS, Contract, ReleasePlanner, Tallier
 from streamproc.releases.pattern import PatternContract, PatternTallier
 from streamproc.releases.spell import SpellContract, SpellTallier
 from streamproc.releases.step import Description
-from streamproc.releases.window import WindowContract, WindowTallier
+from streamproc.releases.window_flow import WindowFlowContract, WindowFlowTallier
+from streamproc.releases.window_paper import WindowPaperContract, WindowPaperTallier
 from streamproc.releases.window_planning import WindowPlanner
 from streamproc.study import Release, Study
 from streamproc.study.study import MAX_RHO
@@ -38,23 +38,20 @@ class Kind(NamedTuple):
     planner: type[ReleasePlanner]
 
 
-KINDS: Mapping[str, Kind] = {
-    "window": Kind(WindowTallier, WindowContract, WindowPlanner),
-    "cumulative": Kind(CumulativeTallier, CumulativeContract, CumulativePlanner),
+KINDS: Mapping[tuple[str, str], Kind] = {
+    ("window", "flow"): Kind(WindowFlowTallier, WindowFlowContract, WindowPlanner),
+    ("window", "paper"): Kind(WindowPaperTallier, WindowPaperContract, WindowPlanner),
+    ("cumulative", "flow"): Kind(CumulativeTallier, CumulativeContract, CumulativePlanner),
+    ("cumulative", "paper"): Kind(CumulativePaperTallier, CumulativePaperContract, CumulativePlanner),
+    ("spell", "flow"): Kind(SpellTallier, SpellContract, SpellPlanner),
+    ("pattern", "flow"): Kind(PatternTallier, PatternContract, PatternPlanner),
 }
-"""The kinds by their name in the study file; the settings of each kind are in `streamproc.study.releases`."""
-
-FLOW_KINDS: Mapping[str, Kind] = {
-    "cumulative": Kind(CumulativeFlowTallier, CumulativeFlowContract, CumulativeFlowPlanner),
-    "spell": Kind(SpellTallier, SpellContract, SpellPlanner),
-    "pattern": Kind(PatternTallier, PatternContract, PatternPlanner),
-}
-"""The kinds that are measured by the flow mechanism."""
+"""The classes of each kind and measure; the settings of each kind are in `streamproc.study.releases`."""
 
 
 def kind_of(release: Release) -> Kind:
     """The classes of a release."""
-    return (FLOW_KINDS if release.is_flow else KINDS)[release.kind]
+    return KINDS[release.kind, release.measure]
 
 
 def make_tallier(study: Study, release: Release) -> Tallier:
@@ -138,9 +135,12 @@ def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
     builds for the first value that is wrong, and the error of `values` for a value that is missing.
     """
     check = Validator(refuse)
-    kinds = FLOW_KINDS if values.get("measure") == "flow" else KINDS
-    check.choice("kind", values["kind"], kinds)
-    kind = kinds[values["kind"]].contract
+    check.choice("kind", values["kind"], sorted({kind for kind, _ in KINDS}))
+    measures = [measure for kind, measure in KINDS if kind == values["kind"]]
+    is_known = values.get("measure") in measures
+    old = "; a study that was begun with version 0.1 is finished with version 0.1"
+    check.require("measure", values.get("measure"), is_known, " or ".join(measures) + old)
+    kind = KINDS[values["kind"], values["measure"]].contract
     check.name("release", values["release"], "letters, digits and '-'")
     alphabet = check.sequence("alphabet", values["alphabet"])
     check.require("alphabet", values["alphabet"], is_alphabet(alphabet), "2 to 64 different symbols")

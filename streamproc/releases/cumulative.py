@@ -1,93 +1,37 @@
 """The kind `cumulative`: synthetic people whose number of events so far is distributed like that of the real people.
 
-The counts of period `t` are those of the people with at least 1, 2, ..., `t` events. A column holds 1 for each synthetic
-person with an event in that period.
+The counts of period `t` are those of the people with at least 1, 2, ... events, up to `most`. A column holds 1 for each
+synthetic person with an event in that period; once a person has had `most` events, further ones are not told apart, and
+their symbols are drawn at random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from streamproc.errors import UnsupportedQuery
-from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName, counter
-from streamproc.privacy.cumulative import CumulativeMechanism
-from streamproc.privacy.noise import NoiseSource
-from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
-from streamproc.releases.cumulative_synthesis import (
-    CumulativeState,
-    StreamEstimator,
-    beyond_nearest,
-    compare_sums,
-    estimates,
-    step_cumulative,
-    streams_of,
-)
-from streamproc.releases.kind import NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
-from streamproc.releases.query import AtLeast, Query, upper_quantile
-from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, max_moved_rows
-from streamproc.releases.step import (
-    Column,
-    ColumnCounter,
-    Comparison,
-    Description,
-    Measurements,
-    NamedQuery,
-    ReleasedPeriod,
-    Step,
-    StepMemory,
-)
+from streamproc.privacy.automaton import Automaton, Transitions, event_counter
+from streamproc.privacy.types import FloatArray, IntArray, Period
+from streamproc.releases.flow import FlowContract, FlowTallier
+from streamproc.releases.flow_steering import clamp_at_least
+from streamproc.releases.query import AtLeast, EventCount, Query, upper_quantile
+from streamproc.releases.step import Description, NamedQuery
 from streamproc.releases.window import quoted
 from streamproc.study import CumulativeRelease, Release, Study
-from streamproc.study.releases import EVENT_ALPHABET, MAX_CUMULATIVE_HORIZON
+from streamproc.study.releases import EVENT_ALPHABET, MAX_COUNTED
 from streamproc.validation import Validator
 
 
-class CumulativeTallier(Tallier):
-    """Counts the real people who have their `b`-th event in a period, for each `b`. Stores the events of each person."""
+class CumulativeTallier(FlowTallier):
+    """Counts the real people with each number of events who have an event in a period, and who have none."""
 
     def __init__(self, study: Study, release: CumulativeRelease) -> None:
-        self._horizon = study.horizon
-        self._is_event = release.event_mask(study.alphabet)
-
-    @property
-    def size(self) -> int:
-        return self._horizon
-
-    def initial_state(self, people: int) -> npt.NDArray[np.uint16]:
-        return np.zeros(people, dtype=np.uint16)
-
-    def tally(
-        self, period: Period, windows: Codes, symbols: npt.NDArray[np.uint8], state: npt.NDArray[Any] | None
-    ) -> tuple[npt.NDArray[Any], IntArray]:
-        assert state is not None
-        events = self._is_event[symbols]
-        after = state + events
-        reached = np.bincount(after[events], minlength=self._horizon + 1)
-        return after, reached[1:].astype(np.int64)
-
-    def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
-        """Whether the counts can be those of people who had at most one event each in the period."""
-        return int(counts.sum()) <= people
-
-
-class EventCounter(ColumnCounter):
-    """Counts the events of synthetic people."""
-
-    def __init__(self) -> None:
-        self._columns = 0
-        self.codes = np.zeros(0, dtype=np.uint16)
-
-    def add(self, column: Column) -> IntArray:
-        self.codes = self.codes + column if self._columns else column.astype(np.uint16)
-        self._columns += 1
-        exact = np.bincount(self.codes, minlength=self._columns + 1)
-        return np.cumsum(exact[::-1])[::-1][1:].astype(np.int64)
+        automaton = event_counter(release.counted_up_to(study.horizon))
+        super().__init__(automaton, release.event_mask(study.alphabet).astype(np.uint8))
 
 
 NO_EVENT = "it covers only the replacement of a history by one without any event"
@@ -98,249 +42,117 @@ EVER_ONE = (NamedQuery("at least one so far", "at least one so far", AtLeast(1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CumulativeContract(Contract):
+class CumulativeContract(FlowContract):
     """The public parameters of a cumulative release."""
 
-    mechanism: CumulativeMechanism
     event: tuple[str, ...]
     """The symbols of the study that count as an event."""
 
     kind: ClassVar[str] = "cumulative"
-    max_horizon: ClassVar[int] = MAX_CUMULATIVE_HORIZON
-    zero_out_has_neighbours: ClassVar[bool] = True
+    size_setting: ClassVar[str] = "most"
     zero_out_meaning: ClassVar[str] = NO_EVENT
 
     @classmethod
     def describe(cls, release: Release) -> Description:
         return describe_cumulative()
 
-    # Made from a study
+    # The automaton
+
+    @property
+    def most(self) -> int:
+        """The largest number of events that is told apart."""
+        return self.automaton.states - 1
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        return self.thresholds_of(self.automaton)
 
     @classmethod
-    def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> CumulativeMechanism:
-        assert isinstance(release, CumulativeRelease)
-        return CumulativeMechanism.calibrated(
-            horizon=study.horizon,
-            counter_name=release.counter,
-            allocation=release.allocation,
-            adjacency=study.privacy.adjacency,
-            rho=rho,
-        )
+    def thresholds_of(cls, automaton: Automaton) -> tuple[int, ...]:
+        return tuple(range(1, automaton.states))
 
     @classmethod
-    def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> CumulativeContract:
-        assert isinstance(release, CumulativeRelease)
-        return cls(
-            name=release.name,
-            alphabet=release.column_alphabet(study.alphabet),
-            n=n,
-            rho=rho,
-            mechanism=cls.make_mechanism(study, release, rho),
-            insecure=insecure,
-            event=release.event,
-        )
-
-    # Written and read
-
-    def own_values(self) -> dict[str, Any]:
-        return {
-            "event": list(self.event),
-            "counter": self.mechanism.counter.name,
-            "sigmas": list(self.mechanism.sigmas),
-        }
+    def automaton_of(cls, study: Study, release: Release) -> Automaton:
+        return event_counter(cast(CumulativeRelease, release).counted_up_to(study.horizon))
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> CumulativeContract:
+    def settings_of(cls, release: Release) -> dict[str, Any]:
+        return {"event": cast(CumulativeRelease, release).event}
+
+    def own_settings(self) -> dict[str, Any]:
+        return {"event": self.event, "most": self.most}
+
+    @classmethod
+    def automaton_from(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> Automaton:
         check_event(values, alphabet, check)
-        check.choice("counter", values["counter"], get_args(CounterName))
-        sigmas = check.sequence("sigmas", values["sigmas"])
-        check.require("sigmas", values["sigmas"], len(sigmas) == values["horizon"], "one for each period")
-        for sigma in sigmas:
-            check.positive_float("sigmas", sigma)
-        counts = counter(values["counter"], values["horizon"])
-        return cls(
-            name=values["release"],
-            alphabet=alphabet,
-            n=values["n"],
-            rho=Rho(values["rho"]),
-            mechanism=CumulativeMechanism(counts, Adjacency(values["adjacency"]), sigmas),
-            insecure=values["insecure"],
-            event=tuple(values["event"]),
-        )
+        check.whole("most", values["most"], 1, min(MAX_COUNTED, values["horizon"]))
+        return event_counter(values["most"])
 
-    # Rows and columns
+    @classmethod
+    def settings_from(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"event": tuple(values["event"])}
 
-    @property
-    def expected_rows(self) -> int:
-        """As many synthetic people as real ones."""
-        return self.n
+    @classmethod
+    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
+        if isinstance(query, EventCount):
+            return (query.b, query.b + 1)
+        return (query.b,) if isinstance(query, AtLeast) else None
 
-    # Synthesis
-
-    def initial_state(self) -> CumulativeState:
-        return CumulativeState.initial(self)
-
-    def step(self, state: ReleaseState, tally: IntArray, noise: NoiseSource) -> tuple[CumulativeState, Step]:
-        return step_cumulative(self, cast(CumulativeState, state), tally, noise)
-
-    def rows(self, state: ReleaseState) -> int | None:
-        return self.n if state.period else None
-
-    def released_counts(self, state: ReleaseState) -> IntArray | None:
-        return cast(CumulativeState, state).sums[1 : state.period + 1] if state.period else None
-
-    def measurement_sizes(self, period: Period) -> list[int]:
-        """One array for each stream that has begun, `b = 1..period`."""
-        rows = [self.mechanism.counter.rows_at(period - b + 1) for b in range(1, period + 1)]
-        return [part.stop - part.start for part in rows]
-
-    # State files
-
-    def state_arrays(self, state: ReleaseState) -> Arrays:
-        cumulative = cast(CumulativeState, state)
-        return {
-            "weights": cumulative.weights,
-            "sums": cumulative.sums,
-            "tallies": cumulative.tallies[: cumulative.period],
-            "measured": np.concatenate(cumulative.measured),
-        }
-
-    def state_from_arrays(self, period: Period, arrays: Mapping[str, npt.NDArray[Any]]) -> CumulativeState:
-        counts = self.mechanism.counter
-        lengths = [counts.rows_at(period - b + 1).stop if b <= period else 0 for b in range(1, counts.length + 1)]
-        measured = tuple(np.split(arrays["measured"], np.cumsum(lengths)[:-1]))
-        return self._state(period, arrays["weights"], arrays["tallies"], measured)
-
-    def rebuild_state(
-        self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
-    ) -> CumulativeState:
-        period, events = Period(len(tallies)), self.new_counter()
-        for column in columns:
-            events.add(column)
-        weights = events.codes if columns else np.zeros(self.n, dtype=np.uint16)
-        none = np.zeros(0, dtype=np.int64)
-        measured = (*streams_of(measurements, period), *[none] * (self.horizon - period))
-        stacked = np.stack(tallies) if tallies else np.zeros((0, self.horizon), dtype=np.int64)
-        return self._state(period, weights, stacked, measured)
-
-    def _state(self, period: Period, weights: Codes, tallies: IntArray, measured: tuple[IntArray, ...]) -> CumulativeState:
-        exactly = np.bincount(weights, minlength=self.horizon + 1)
-        padded = np.zeros((self.horizon, self.horizon), dtype=np.int64)
-        padded[:period] = tallies
-        return CumulativeState(period, weights, np.cumsum(exactly[::-1])[::-1].astype(np.int64), padded, measured)
-
-    @property
-    def row_bytes(self) -> int:
-        return np.dtype(np.uint16).itemsize
-
-    def state_numbers(self, period: Period) -> int:
-        # The measurements of this period are in the state and are also published.
-        return self.horizon + 1 + period * self.horizon + 2 * self._measured_by(period)
-
-    def step_memory(self, period: Period, rows: int) -> StepMemory:
-        numbers = self.horizon * self.horizon + 2 * self._measured_by(period) + 8 * self.horizon
-        moved = max_moved_rows(rows, 2 * (period + 1), period + 1)
-        kept = rows * (self.row_bytes + 1) + NUMBER_BYTES * numbers
-        return StepMemory(kept, NUMBER_BYTES * ARRAYS_PER_MOVED_ROW * moved)
-
-    def _measured_by(self, period: Period) -> int:
-        """Noisy rows of all streams up to this period."""
-        return sum(self.mechanism.counter.rows_at(period - b + 1).stop for b in range(1, period + 1))
-
-    # Counts and estimates
-
-    def new_counter(self) -> EventCounter:
-        return EventCounter()
-
-    def true_counts(self, tallies: Sequence[IntArray]) -> Sequence[IntArray]:
-        return [reached[:period] for period, reached in enumerate(np.cumsum(tallies, axis=0), start=1)]
-
-    def labels(self, period: Period) -> list[str]:
-        return [str(b) for b in range(1, period + 1)]
-
-    def new_estimator(self) -> StreamEstimator:
-        return StreamEstimator(self.mechanism)
-
-    def estimates(self, measurements: Sequence[Measurements], period: Period) -> FloatArray:
-        return estimates(self.mechanism, streams_of(measurements, period), period)
-
-    def compare(self, released: ReleasedPeriod) -> Comparison:
-        assert released.estimator is not None
-        before = released.counts_before
-        earlier = np.zeros(1, dtype=np.int64) if before is None else np.append(before, 0)
-        return compare_sums(released.counts, released.estimator.estimates(), earlier, self.n)
-
-    def clamped_counts(
-        self,
-        counts_at: Callable[[Period], IntArray],
-        measurements: Sequence[Measurements],
-        estimates: FloatArray | None,
-        period: Period,
-    ) -> BoolArray:
-        assert estimates is not None
-        return beyond_nearest(counts_at(period), estimates, self.n)
+    def project(self, transitions: Transitions, people: IntArray, estimate: FloatArray, period: Period) -> FloatArray:
+        return clamp_at_least(transitions, people, estimate)
 
     # Queries
 
+    def labels(self, period: Period) -> list[str]:
+        return [str(b) for b in range(1, min(period, self.most) + 1)]
+
     def query_weights(self, query: Query, period: Period) -> FloatArray:
         """1 for the count of people with at least `b` events, else 0; all 0 before period `b`, when nobody can have `b`."""
-        if not isinstance(query, AtLeast):
+        if not isinstance(query, AtLeast | EventCount):
             raise UnsupportedQuery(
                 f"{query.name}: release {self.name} is of kind {self.kind}, which counts how many events people have had, "
                 "not when; ask a window release"
             )
-        if not 1 <= query.b <= self.horizon:
-            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and the horizon {self.horizon}")
-        weights = np.zeros(period)
+        if not 1 <= query.b <= self.most:
+            limit = "the horizon" if self.most == self.horizon else "`most` of the release"
+            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and {limit}, {self.most}")
+        weights = np.zeros(min(period, self.most))
         weights[query.b - 1 : query.b] = 1.0
+        if isinstance(query, EventCount):
+            if query.b == self.most < self.horizon:
+                raise UnsupportedQuery(f"{query.name}: release {self.name} does not tell {self.most} events from more")
+            weights[query.b : query.b + 1] = -1.0
         return weights
 
-    def stderr(self, weights: FloatArray, period: Period) -> float:
-        """The variances add up, because the noise of different streams is independent."""
-        places = np.flatnonzero(weights).tolist()
-        return float(sum(weights[b] ** 2 * self.mechanism.variance(b + 1, period) for b in places) ** 0.5)
-
-    def count_stderrs(self, period: Period) -> FloatArray:
-        return np.sqrt([self.mechanism.variance(b, period) for b in range(1, period + 1)])
-
-    def columns_only_halfwidth(self, weights: FloatArray, period: Period, level: float) -> float:
-        return sum(ratchet_halfwidth(self.mechanism, b + 1, period, level) for b in np.flatnonzero(weights).tolist())
-
     def first_period(self, query: Query) -> Period:
-        return Period(cast(AtLeast, query).b)
+        return Period(cast(AtLeast | EventCount, query).b)
 
     def parse_query(self, name: str) -> NamedQuery:
         """Accepts `atleast:B`."""
-        return parse_at_least(name, self.name, self.event, self.horizon)
+        return parse_at_least(name, self.name, self.event, self.most)
 
     def query_of(self, label: str) -> str:
         return f"atleast:{label}"
 
     def suggested_queries(self) -> Iterator[str]:
-        yield from (f"atleast:{b}" for b in range(1, self.horizon + 1))
+        yield from (f"atleast:{b}" for b in self.thresholds)
 
     def headline_queries(self) -> Sequence[NamedQuery]:
         return EVER_ONE
 
-    # Noise
+    def columns_only_halfwidth(self, weights: FloatArray, period: Period, level: float) -> float:
+        """A bound for a reader without the measurements.
 
-    @property
-    def variances(self) -> list[float]:
-        return list(self.mechanism.largest_variances)
-
-
-def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, level: float) -> float:
-    """Half-width in people of an interval around a *clamped* count that covers with at least `level`.
-
-    Clamping is a ratchet: the released `S_b` at `t` is at most as far from the truth as the worst unclamped estimate among
-    those that can have moved it, `(b', t')` with `b' <= b` and `b' <= t' <= t - (b - b')`. The half-width is a union bound
-    over their number, plus 1/2 for rounding.
-    """
-    # A variance is the variance of the stream's noise times a gain that depends on the lag `t' - b'` alone.
-    lags = range(period - b + 1)
-    noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
-    widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
-    return float(upper_quantile((1 - level) / 2 / (b * len(lags))) * widest + 0.5)
+        Clamping is a ratchet: the released "at least `b`" at `t` is at most as far from the truth as the worst unclamped
+        estimate among those that can have moved it, `(b', t')` with `b' <= b` and `t' <= t`. The half-width is a union
+        bound over their number, plus 1 for rounding.
+        """
+        half = 0.0
+        for b in (np.flatnonzero(weights) + 1).tolist():
+            worst = max(float(self.count_stderrs(Period(t))[: min(b, t)].max()) for t in range(1, period + 1))
+            cells = b * (period - b + 1)
+            half += abs(float(weights[b - 1])) * (upper_quantile((1 - level) / 2 / cells) * worst + 1)
+        return half
 
 
 def describe_cumulative() -> Description:

@@ -49,6 +49,9 @@ STATE_SHARE = 0.3
 
 Without them the states that nobody asks about would be measured so badly that the panel could not follow the estimates."""
 
+_CHUNK = 1 << 16
+"""Rows per chunk. The working arrays fit into the cache, and the peak of memory does not grow with the panel."""
+
 
 class FlowTallier(Tallier):
     """Counts the real people on each transition. Stores the state of each person."""
@@ -132,6 +135,8 @@ class FlowState:
     period: Period
     states: Codes
     """The state of each synthetic row."""
+    counts: IntArray
+    """Number of rows in each state of the automaton."""
     estimates: FloatArray
     """Estimated real people in each state of the automaton."""
 
@@ -142,6 +147,7 @@ class FlowContract(Contract):
 
     mechanism: FlowMechanism
 
+    measure: ClassVar[str] = "flow"
     max_horizon: ClassVar[int] = MAX_FLOW_HORIZON
     zero_out_has_neighbours: ClassVar[bool] = True
 
@@ -251,8 +257,7 @@ class FlowContract(Contract):
 
     def own_values(self) -> dict[str, Any]:
         settings = {key: list(value) if isinstance(value, tuple) else value for key, value in self.own_settings().items()}
-        matrices = encode_matrices(self.mechanism.matrices)
-        return {"measure": "flow", **settings, "sigma": self.mechanism.sigma, "matrices": matrices}
+        return settings | {"sigma": self.mechanism.sigma, "matrices": encode_matrices(self.mechanism.matrices)}
 
     @abstractmethod
     def own_settings(self) -> dict[str, Any]:
@@ -307,9 +312,10 @@ class FlowContract(Contract):
     # Synthesis
 
     def initial_state(self) -> FlowState:
-        estimates = np.zeros(self.automaton.states)
-        estimates[0] = self.n
-        return FlowState(Period(0), np.zeros(self.n, dtype=narrowest_dtype(self.automaton.states)), estimates)
+        states = np.zeros(self.n, dtype=narrowest_dtype(self.automaton.states))
+        counts = np.zeros(self.automaton.states, dtype=np.int64)
+        counts[0] = self.n
+        return FlowState(Period(0), states, counts, counts.astype(np.float64))
 
     def step(self, state: ReleaseState, tally: IntArray, noise: NoiseSource) -> tuple[FlowState, Step]:
         before = cast(FlowState, state)
@@ -319,14 +325,16 @@ class FlowContract(Contract):
         noisy = noise.gaussian(self.mechanism.matrices[period - 1] @ exact, self.mechanism.sigma)
         estimator = FlowEstimator(self, before.period, before.estimates)
         estimator.add([noisy])
-        people = count_states(self.automaton, before.states)[transitions.before]
+        people = before.counts[transitions.before]
         wanted = self.project(transitions, people, estimator.transitions, period)
         rng = noise.rng()
         moved = round_transitions(transitions, people, wanted, rng)
         symbols = self._assign(before.states, transitions, moved, rng)
         assert estimator.states is not None
-        after = FlowState(period, next_codes(self.automaton, before.states, symbols), estimator.states)
-        counts = self.counts_of(count_states(self.automaton, after.states), period)
+        states = np.zeros(self.automaton.states, dtype=np.int64)
+        np.add.at(states, transitions.after[transitions.target], moved)
+        after = FlowState(period, next_codes(self.automaton, before.states, symbols), states, estimator.states)
+        counts = self.counts_of(states, period)
         unclamped = estimator.estimates()
         clamped = self._count_clamped(transitions.entering(wanted), unclamped, period)
         return after, Step(period, (symbols,), (noisy,), counts, clamped, unclamped)
@@ -341,19 +349,13 @@ class FlowContract(Contract):
 
     def _assign(self, states: Codes, transitions: Transitions, moved: IntArray, rng: np.random.Generator) -> Column:
         """A symbol for each row: `moved` rows make each transition, and symbols of one transition are drawn at random."""
-        classes = self.automaton.classes
+        before = transitions.before
+        counts = split_by_symbol(self.automaton, transitions, moved, rng)
+        if before[-1] == len(before) - 1:  # then the place of a state is the state itself
+            return assign_symbols(states, counts, rng).astype(np.uint8, copy=False)
         places = np.zeros(self.automaton.states, dtype=states.dtype)
-        places[transitions.before] = np.arange(len(transitions.before))
-        counts = np.zeros((len(transitions.before), classes), dtype=np.int64)
-        counts[transitions.source, transitions.cells % classes] = moved
-        symbols = assign_symbols(places[states], counts, rng).astype(np.uint8, copy=False)
-        members, sizes = merged_symbols(self.automaton)
-        if int(sizes.max()) > 1:
-            cells = states.astype(np.int32) * classes + symbols
-            several = np.flatnonzero(sizes[cells] > 1)
-            chosen = (rng.random(len(several), dtype=np.float32) * sizes[cells[several]]).astype(np.int64)
-            symbols[several] = members[cells[several], np.minimum(chosen, sizes[cells[several]] - 1)]
-        return symbols
+        places[before] = np.arange(len(before))
+        return assign_symbols(places[states], counts, rng).astype(np.uint8, copy=False)
 
     def _count_clamped(self, states: FloatArray, unclamped: FloatArray, period: Period) -> int:
         """Number of counts that the projection moved away from their estimates."""
@@ -370,7 +372,7 @@ class FlowContract(Contract):
     def released_counts(self, state: ReleaseState) -> IntArray | None:
         if not state.period:
             return None
-        return self.counts_of(count_states(self.automaton, cast(FlowState, state).states), state.period)
+        return self.counts_of(cast(FlowState, state).counts, state.period)
 
     def measurement_sizes(self, period: Period) -> list[int]:
         return [self.transitions(period).free]
@@ -382,7 +384,8 @@ class FlowContract(Contract):
         return {"states": flow.states, "estimates": flow.estimates}
 
     def state_from_arrays(self, period: Period, arrays: Mapping[str, npt.NDArray[Any]]) -> FlowState:
-        return FlowState(period, arrays["states"], arrays["estimates"])
+        states = arrays["states"]
+        return FlowState(period, states, count_states(self.automaton, states), arrays["estimates"])
 
     def rebuild_state(
         self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
@@ -394,7 +397,8 @@ class FlowContract(Contract):
         if not columns:
             return self.initial_state()
         assert estimator.states is not None
-        return FlowState(Period(len(tallies)), counter.codes, estimator.states)
+        counts = count_states(self.automaton, counter.codes)
+        return FlowState(Period(len(tallies)), counter.codes, counts, estimator.states)
 
     @property
     def row_bytes(self) -> int:
@@ -408,9 +412,9 @@ class FlowContract(Contract):
         size = len(transitions) + len(transitions.before)
         moved = max_moved_rows(rows, len(transitions.before) * self.automaton.classes, len(transitions.before))
         kept = rows * (self.row_bytes + 1) + NUMBER_BYTES * 4 * self.automaton.states * self.automaton.classes
-        # The projection solves a dense system; choosing among the symbols of one transition takes a cell for each row.
-        working = NUMBER_BYTES * 8 * size * size + rows * (2 * self.row_bytes + 8)
-        return StepMemory(kept, working + NUMBER_BYTES * ARRAYS_PER_MOVED_ROW * moved + 20 * rows)
+        # The projection solves a dense system; rows are assigned by the places of their states.
+        working = NUMBER_BYTES * 8 * size * size + rows * 2 * self.row_bytes
+        return StepMemory(kept, working + NUMBER_BYTES * ARRAYS_PER_MOVED_ROW * moved)
 
     # Counts and estimates
 
@@ -438,7 +442,7 @@ class FlowContract(Contract):
         moved = np.bincount(self.automaton.merged_cells[cells], minlength=len(self.automaton.merged_cells))
         impossible = np.abs(moved[transitions.cells] - wanted) >= 1 + self._slack
         different = self._count_clamped(transitions.entering(wanted), estimator.estimates(), released.period)
-        return Comparison(different, int(np.count_nonzero(impossible)))
+        return Comparison(different, int(np.count_nonzero(impossible)), impossible.size)
 
     def clamped_counts(
         self,
@@ -482,28 +486,46 @@ class FlowContract(Contract):
 
 
 def next_codes(automaton: Automaton, states: Codes, symbols: Column) -> Codes:
-    """The state of each row after one more symbol."""
-    table = automaton.next_states.astype(states.dtype)
-    following: Codes = table[states, symbols]
+    """The state of each row after one more symbol. Raises IndexError if there is no such symbol."""
+    if symbols.max(initial=0) >= automaton.classes:
+        raise IndexError(f"a column has a symbol beyond {automaton.classes - 1}")
+    table = automaton.next_states.astype(states.dtype).ravel()
+    following = np.empty_like(states)
+    for start in range(0, len(states), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        cells = states[chunk].astype(np.intp)
+        cells *= automaton.classes
+        cells += symbols[chunk]
+        table.take(cells, mode="clip", out=following[chunk])  # "clip" never applies, and is twice as fast
     return following
 
 
 def count_states(automaton: Automaton, states: Codes) -> IntArray:
     """Number of rows in each state."""
-    return np.bincount(states, minlength=automaton.states).astype(np.int64)
+    counts = np.zeros(automaton.states, dtype=np.int64)
+    for start in range(0, len(states), _CHUNK):
+        counts += np.bincount(states[start : start + _CHUNK], minlength=automaton.states)
+    return counts
 
 
-@lru_cache(maxsize=16)
-def merged_symbols(automaton: Automaton) -> tuple[npt.NDArray[np.uint8], IntArray]:
-    """For each first cell of a transition, the classes of symbols that make it, and their number (0 for other cells)."""
-    cells = automaton.merged_cells
-    sizes = np.bincount(cells, minlength=len(cells))
-    members = np.zeros((len(cells), automaton.classes), dtype=np.uint8)
-    filled = np.zeros(len(cells), dtype=np.int64)
-    for cell, first in enumerate(cells.tolist()):
-        members[first, filled[first]] = cell % automaton.classes
-        filled[first] += 1
-    return members, sizes
+def split_by_symbol(automaton: Automaton, transitions: Transitions, moved: IntArray, rng: np.random.Generator) -> IntArray:
+    """Numbers of rows by state before and class of symbols, if `moved` rows make each transition.
+
+    The classes that make one transition are as likely for each row, independently: the numbers are multinomial.
+    """
+    classes, states = automaton.classes, np.arange(len(transitions.before))
+    firsts = automaton.merged_cells.reshape(-1, classes)[transitions.before] % classes
+    left = np.zeros((len(states), classes), dtype=np.int64)
+    left[transitions.source, transitions.cells % classes] = moved
+    open_classes = np.zeros((len(states), classes), dtype=np.int64)
+    np.add.at(open_classes, (states[:, None], firsts), 1)
+    counts = np.empty_like(left)
+    for symbol in range(classes):
+        first = states, firsts[:, symbol]
+        counts[:, symbol] = rng.binomial(left[first], 1 / open_classes[first])
+        left[first] -= counts[:, symbol]
+        open_classes[first] -= 1
+    return counts
 
 
 def _questions(after: IntArray, thresholds: Sequence[int]) -> FloatArray:

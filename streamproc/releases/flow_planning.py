@@ -1,4 +1,4 @@
-"""What a plan says about releases that are measured by flow: cumulative, spell and pattern releases."""
+"""What a plan says about releases that count events, spells or matches, measured by flow or as in the paper."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.flow import FlowMechanism
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.flow import FlowContract, designed_matrices
-from streamproc.releases.kind import ReleasePlanner
+from streamproc.releases.kind import Contract, ReleasePlanner
 from streamproc.releases.query import AtLeast, InSpell, Matched
 from streamproc.releases.step import NamedQuery
 from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease
-from streamproc.study.releases import MAX_COUNTED, FlowSettings, Tune
+from streamproc.study.releases import FlowSettings, Tune
 
 PAPER_UP_TO = 200
 """Horizon up to which the paper's mechanism is compared by default. Its exact cost takes `O(T^3)`, seconds at T = 1000."""
@@ -48,8 +48,8 @@ class FlowAlternative:
     headings: ClassVar[Mapping[str, str]] = {
         "measure": "measure",
         "weights": "weights",
-        "worst_stderr_people": "worst std error\npeople",
-        "rms_stderr_people": "RMS std error\npeople",
+        "worst_stderr_people": "worst std\nerror, people",
+        "rms_stderr_people": "RMS std\nerror, people",
         "variance_ratio": "largest variance\nto chosen",
     }
     caption: ClassVar[str] = "Before clamping; over all questions and periods."
@@ -58,7 +58,7 @@ class FlowAlternative:
 class FlowPlanner(ReleasePlanner):
     """What a plan says about a release on an automaton."""
 
-    def __init__(self, contract: FlowContract, release: FlowSettings) -> None:
+    def __init__(self, contract: Contract, release: FlowSettings) -> None:
         self._contract = contract
         self._release = release
 
@@ -68,7 +68,7 @@ class FlowPlanner(ReleasePlanner):
 
     def settings(self) -> dict[str, Any]:
         return {
-            "measure": "flow",
+            "measure": self._contract.measure,
             **self.own_settings(),
             "n_pad": self._contract.n_pad,
             "n_star": self._contract.n_star,
@@ -77,10 +77,12 @@ class FlowPlanner(ReleasePlanner):
         }
 
     def describe(self) -> Sequence[str]:
-        return (self._contract.kind, "flow")
+        return (self._contract.kind, self._contract.measure)
 
     def alternatives(self, *, long_too: bool, tuned: bool) -> Sequence[FlowAlternative]:
         ours = _variances_of(self._contract)
+        if not isinstance(self._contract, FlowContract):
+            return []
         objectives: list[Tune | None] = [None, "largest", "mean"] if tuned else [None]
         found = [self._flow_way(self._contract, tune, ours) for tune in objectives]
         if not any(way.chosen for way in found):
@@ -108,7 +110,7 @@ def _way(measure: str, weights: str, chosen: bool, variances: FloatArray, ours: 
     )
 
 
-def _variances_of(contract: FlowContract) -> FloatArray:
+def _variances_of(contract: Contract) -> FloatArray:
     """The variances of all counts of all periods, before clamping."""
     return np.concatenate([contract.count_stderrs(Period(t)) ** 2 for t in range(1, contract.horizon + 1)])
 
@@ -121,7 +123,7 @@ def _flow_variances(contract: FlowContract, mechanism: FlowMechanism) -> FloatAr
     return np.concatenate(found)
 
 
-class CumulativeFlowPlanner(FlowPlanner):
+class CumulativePlanner(FlowPlanner):
     """What a plan says about a cumulative release."""
 
     def typical_queries(self) -> Iterator[NamedQuery]:
@@ -140,12 +142,10 @@ class CumulativeFlowPlanner(FlowPlanner):
         found = list(super().alternatives(long_too=long_too, tuned=tuned))
         if horizon <= PAPER_UP_TO or long_too:
             adjacency, rho = self._contract.mechanism.adjacency, self._contract.rho
-            paper = CumulativeMechanism.calibrated(
-                horizon=horizon, counter_name="tree", allocation="cubic", adjacency=adjacency, rho=rho
-            )
-            pairs = [(b, t) for t in range(1, horizon + 1) for b in range(1, min(t, MAX_COUNTED) + 1)]
+            paper = CumulativeMechanism.calibrated(horizon=horizon, adjacency=adjacency, rho=rho)
+            pairs = [(b, t) for t in range(1, horizon + 1) for b in range(1, len(self._contract.labels(Period(t))) + 1)]
             variances = np.array([paper.variance(b, Period(t)) for b, t in pairs])
-            found.append(_way("paper", "tree", False, variances, ours))
+            found.append(_way("paper", "tree", self._contract.measure == "paper", variances, ours))
         if horizon in LOWER_BOUNDS and self._contract.mechanism.adjacency is Adjacency.REPLACE_ONE:
             bound = LOWER_BOUNDS[horizon] / self._contract.rho
             found.append(FlowAlternative("any", "limit", False, bound**0.5, None, bound / float(ours.max())))

@@ -116,6 +116,8 @@ class Contract(ABC):
     """Synthetic people added to every count so that noise rarely makes it negative; 0 if the kind has no padding."""
 
     kind: ClassVar[str]
+    measure: ClassVar[str]
+    """How the kind is measured: `flow`, the flow mechanism, or `paper`, the mechanism of the paper."""
     zero_out_has_neighbours: ClassVar[bool]
     """Whether adjacency zero-out relates any two inputs of the program for this kind."""
     zero_out_meaning: ClassVar[str]
@@ -153,6 +155,7 @@ class Contract(ABC):
         """Plain values, for JSON, MessagePack and the metadata of a Parquet file."""
         return {
             "kind": self.kind,
+            "measure": self.measure,
             "release": self.name,
             "alphabet": list(self.alphabet),
             "n": self.n,
@@ -300,6 +303,10 @@ class Contract(ABC):
             estimator.add(measured)
         return estimator.estimates()
 
+    def padding(self, period: Period) -> int:
+        """Synthetic people that are added to every count of this period."""
+        return self.n_pad
+
     @abstractmethod
     def compare(self, released: ReleasedPeriod) -> Comparison:
         """Compare the released counts of a period with those that its measurements imply."""
@@ -323,6 +330,10 @@ class Contract(ABC):
     @abstractmethod
     def stderr(self, weights: FloatArray, period: Period) -> float:
         """Standard error, in people, of the sum of the estimates of `period` with these weights."""
+
+    @abstractmethod
+    def covariance(self, weights: FloatArray, period: Period, other: FloatArray, earlier: Period) -> float:
+        """Covariance, in people squared, of the noise in two answers: of `period`, and of `earlier`, which is not later."""
 
     @abstractmethod
     def count_stderrs(self, period: Period) -> FloatArray:
@@ -400,9 +411,10 @@ class ReleasePlanner(ABC):
 
     @abstractmethod
     def alternatives(self, *, long_too: bool, tuned: bool) -> Sequence[AlternativeWay]:
-        """The ways to measure this release at the same budget; empty if the comparison is slow and `long_too` is False.
+        """The ways to measure this release at the same budget.
 
-        Weights that the release does not use are tuned for the comparison only with `tuned`.
+        Without `long_too`, ways whose exact cost is slow to compute over many periods are left out; without `tuned`, those
+        whose weights have to be tuned for the comparison.
         """
 
     def padding_advice(self) -> Sequence[str]:
@@ -417,6 +429,11 @@ class AlternativeWay(Protocol):
     """Headings of the fields that a table shows, in the order of its columns."""
     caption: ClassVar[str]
     """The text below that table."""
+
+    @property
+    def measure(self) -> str:
+        """How the release is measured."""
+        ...
 
     @property
     def chosen(self) -> bool:

@@ -8,7 +8,6 @@ be asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -89,13 +88,14 @@ class PatternContract(FlowContract):
         pattern = values["pattern"]
         is_text = isinstance(pattern, str) and len(pattern) <= MAX_LENGTH
         check.require("pattern", pattern, is_text, "a regular expression over symbols")
-        automaton = None
-        with suppress(PatternError):
-            automaton = Automaton.of_table(compile_pattern(pattern, alphabet))
-        # It is refused outside of the block above, because the error of the pattern quotes its text.
-        check.require("pattern", pattern, automaton is not None, "a regular expression over symbols")
-        assert automaton is not None
-        return automaton
+        try:
+            table = compile_pattern(pattern, alphabet)
+        except PatternError:
+            table = None
+        # Raised outside of the handler, because the chained error would quote the pattern.
+        check.require("pattern", pattern, table is not None, "a regular expression over symbols")
+        assert table is not None
+        return Automaton.of_table(table)
 
     @classmethod
     def settings_from(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,9 @@ class Comparison(NamedTuple):
     different: int
     """Number of counts that differ from their rounded estimate."""
     impossible: int
-    """Number of those counts that clamping cannot explain."""
+    """Number of counts that clamping cannot explain."""
+    compared: int
+    """Number of counts among which the impossible ones were looked for."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,24 @@
 """The kind `window`: synthetic people whose last `k` symbols are distributed like those of the real people.
 
-The counts of a period `t >= k` are those of the `q^k` windows of `k` symbols, by the base-`q` number of the window (oldest
-symbol most significant). The first `k` columns are released together, in period `k`.
+The counts of a period are those of the windows of its newest symbols, by the base-`q` number of the window (oldest symbol
+most significant). This module has what both ways to measure them have in common; see `window_flow` and `window_paper`.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast, get_args
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import StudyError, UnsupportedQuery
-from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
-from streamproc.privacy.window import Measure, WindowMechanism
 from streamproc.releases.kind import MAX_ROWS, NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
 from streamproc.releases.query import LastSymbols, Query, count_of, exactly
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, last_symbols, max_moved_rows, narrowest_dtype
@@ -34,35 +33,35 @@ from streamproc.releases.step import (
     Step,
     StepMemory,
 )
-from streamproc.releases.window_accuracy import clamped_windows, window_stderr
+from streamproc.releases.window_accuracy import carried_back_to, clamped_windows, rounding_covariance
 from streamproc.releases.window_synthesis import (
+    WindowMechanism,
     WindowState,
     compare_windows,
-    estimated_counts,
     max_window_rows,
     padding_of,
     step_window,
 )
-from streamproc.study import Release, Study, WindowRelease, bin_labels
+from streamproc.study import Release, Study, WindowRelease
 from streamproc.study.releases import MAX_BINS, MAX_HORIZON
 from streamproc.validation import Validator
 
-ROW_COUNT_STDDEVS = 10
-"""Standard deviations that the number of synthetic people may be off under `histogram`; more has probability below 1e-22."""
-
 ARRAYS_PER_BIN = 16
 """Maximum number of arrays with an entry for each bin that a step holds while it rounds, clamps and assigns."""
+
+ARRAYS_PER_MEASUREMENT = 8
+"""Maximum number of arrays with an entry for each measurement that a step holds while it measures and estimates."""
 
 MAX_HEADLINES = 8
 """Maximum number of symbols whose shares describe a column on one line."""
 
 
 class WindowTallier(Tallier):
-    """Counts the windows of `k` symbols of real people."""
+    """Counts the windows of real people: `q^k` counts, of which a period with shorter windows uses the first."""
 
     def __init__(self, study: Study, release: WindowRelease) -> None:
         self.window = release.k
-        self._size = int(study.q**release.k)
+        self._q, self._size, self._first = study.q, int(study.q**release.k), release.first_column
 
     @property
     def size(self) -> int:
@@ -71,30 +70,34 @@ class WindowTallier(Tallier):
     def tally(
         self, period: Period, windows: Codes, symbols: npt.NDArray[np.uint8], state: npt.NDArray[Any] | None
     ) -> tuple[None, IntArray]:
-        counted = last_symbols(windows, self._size) if period >= self.window else windows[:0]
+        counted = last_symbols(windows, self._size) if period >= self._first else windows[:0]
         return None, np.bincount(counted, minlength=self._size).astype(np.int64)
 
     def is_possible(self, counts: IntArray, people: int, period: Period) -> bool:
-        """Whether everybody is in exactly one window, or nobody is while windows are incomplete."""
-        return int(counts.sum()) == (people if period >= self.window else 0)
+        """Whether everybody is in exactly one window of the period, or nobody is while nothing is measured."""
+        if period < self._first:
+            return not counts.any()
+        return int(counts.sum()) == people and not counts[self._q ** min(period, self.window) :].any()
 
 
 class WindowCounter(ColumnCounter):
-    """Counts the windows of synthetic people."""
+    """Counts the windows of synthetic people, from the first column that has counts."""
 
-    def __init__(self, q: int, k: int) -> None:
-        self._q, self._k, self._bins = q, k, q**k
+    def __init__(self, q: int, k: int, first: int) -> None:
+        self._q, self._k, self._first = q, k, first
         self._columns = 0
-        self.codes = np.zeros(0, dtype=narrowest_dtype(self._bins))
+        self.codes = np.zeros(0, dtype=narrowest_dtype(q**k))
 
     def add(self, column: Column) -> IntArray | None:
         if not self._columns:
-            self.codes = np.zeros(len(column), dtype=narrowest_dtype(self._bins))
-        codes = last_symbols(self.codes, self._bins // self._q)
+            self.codes = np.zeros(len(column), dtype=self.codes.dtype)
+        codes = last_symbols(self.codes, self._q ** (self._k - 1))
         codes *= codes.dtype.type(self._q)
         codes += column
         self.codes, self._columns = codes, self._columns + 1
-        return np.bincount(codes, minlength=self._bins).astype(np.int64) if self._columns >= self._k else None
+        if self._columns < self._first:
+            return None
+        return np.bincount(codes, minlength=self._q ** min(self._columns, self._k)).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +115,8 @@ class WindowContract(Contract):
 
     @classmethod
     def describe(cls, release: Release) -> Description:
-        periods = "1 period" if release.first_column == 1 else f"{release.first_column} periods"
+        k = cast(WindowRelease, release).k
+        periods = "1 period" if k == 1 else f"{k} periods"
         return Description(
             summary=f"windows of {periods}",
             counts_title=f"Every bin: {periods}, oldest first",
@@ -124,21 +128,9 @@ class WindowContract(Contract):
     # Made from a study
 
     @classmethod
-    def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> WindowMechanism:
+    def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> Self:
         assert isinstance(release, WindowRelease)
-        return WindowMechanism.calibrated(
-            q=study.q,
-            k=release.k,
-            horizon=study.horizon,
-            measure=release.measure,
-            adjacency=study.privacy.adjacency,
-            rho=rho,
-        )
-
-    @classmethod
-    def make(cls, study: Study, release: Release, n: int, rho: Rho, *, insecure: bool) -> WindowContract:
-        assert isinstance(release, WindowRelease)
-        mechanism = cls.make_mechanism(study, release, rho)
+        mechanism = cast(WindowMechanism, cls.make_mechanism(study, release, rho))
         contract = cls(
             name=release.name,
             alphabet=study.alphabet,
@@ -156,62 +148,45 @@ class WindowContract(Contract):
 
     # Written and read
 
-    def own_values(self) -> dict[str, Any]:
-        return {
-            "k": self.mechanism.k,
-            "measure": self.mechanism.measure,
-            "n_pad": self.n_pad,
-            "sigma_first": self.mechanism.sigma_first,
-            "sigma_later": self.mechanism.sigma_later,
-        }
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any], alphabet: tuple[str, ...], check: Validator) -> WindowContract:
-        q = len(alphabet)
-        check.choice("measure", values["measure"], get_args(Measure))
+    @staticmethod
+    def check_sizes(values: Mapping[str, Any], q: int, check: Validator) -> None:
+        """Check `k` and `n_pad` of a stored contract; the common values are already checked."""
         check.whole("k", values["k"], 1, min(values["horizon"], MAX_BINS.bit_length()))
         bins = q ** values["k"]
         check.require("k", values["k"], bins <= MAX_BINS, f"at most {MAX_BINS} windows")
         check.whole("n_pad", values["n_pad"], 0, MAX_ROWS)
         rows, most = values["n"] + bins * values["n_pad"], max_window_rows(bins)
         check.require("n_pad", values["n_pad"], rows <= most, f"padding for at most {most} synthetic people")
-        check.positive_float("sigma_first", values["sigma_first"])
-        check.positive_float("sigma_later", values["sigma_later"])
-        mechanism = WindowMechanism(
-            q,
-            values["k"],
-            values["horizon"],
-            values["measure"],
-            Adjacency(values["adjacency"]),
-            values["sigma_first"],
-            values["sigma_later"],
-        )
-        return cls(
-            name=values["release"],
-            alphabet=alphabet,
-            n=values["n"],
-            rho=Rho(values["rho"]),
-            mechanism=mechanism,
-            insecure=values["insecure"],
-            n_pad=values["n_pad"],
-        )
 
     # Rows and columns
 
     @property
     def expected_rows(self) -> int:
-        """`n + m n_pad`: under `contrast` the number of synthetic people, under `histogram` its expectation."""
+        """`n + m n_pad`: by flow the number of synthetic people, under `paper` its expectation."""
         return self.n + self.mechanism.bins * self.n_pad
 
-    @property
-    def n_star(self) -> int | None:
-        return self.expected_rows if self.mechanism.measure == "contrast" else None
-
-    @property
-    def first_column(self) -> Period:
-        return Period(self.mechanism.k)
+    @abstractmethod
+    def bins_at(self, period: Period) -> int:
+        """Number of bins of a period."""
 
     # Synthesis
+
+    @abstractmethod
+    def measure_tally(self, period: Period, counts: IntArray, noise: NoiseSource) -> Measurements:
+        """The noisy measurements of the exact counts of a period's bins."""
+
+    @abstractmethod
+    def estimated_counts(self, period: Period, measured: Measurements, before: IntArray | None) -> tuple[IntArray, int]:
+        """The counts that a period's measurements imply, before rounding and clamping: numerators and their denominator.
+
+        Each row is a group whose total is preserved; the rows in order hold the bins in order. `before` are the counts
+        released one period earlier, None with the first column. Measurements that are too large for 64-bit arithmetic give
+        exact numerators as Python integers.
+        """
+
+    @abstractmethod
+    def rounding_denominator(self, period: Period) -> int:
+        """The denominator of `estimated_counts` in groups of `q` bins; 1 if there is nothing to round."""
 
     def initial_state(self) -> WindowState:
         return WindowState.initial(self.mechanism)
@@ -220,13 +195,10 @@ class WindowContract(Contract):
         return step_window(self, cast(WindowState, state), tally, noise)
 
     def rows(self, state: ReleaseState) -> int | None:
-        return len(cast(WindowState, state).windows) if state.period >= self.mechanism.k else None
+        return len(cast(WindowState, state).windows) if state.period >= self.first_column else None
 
     def released_counts(self, state: ReleaseState) -> IntArray | None:
-        return cast(WindowState, state).counts if state.period >= self.mechanism.k else None
-
-    def measurement_sizes(self, period: Period) -> list[int]:
-        return [self.mechanism.bins] if period >= self.mechanism.k else []
+        return cast(WindowState, state).counts if state.period >= self.first_column else None
 
     # State files
 
@@ -240,13 +212,10 @@ class WindowContract(Contract):
     def rebuild_state(
         self, columns: Sequence[Column], tallies: Sequence[IntArray], measurements: Sequence[Measurements]
     ) -> WindowState:
-        period, counts = Period(len(tallies)), None
-        if period < self.mechanism.k:
-            return replace(self.initial_state(), period=period)
-        counter = self.new_counter()
+        period, counts, counter = Period(len(tallies)), np.zeros(0, dtype=np.int64), self.new_counter()
         for column in columns[-self.mechanism.k :]:
-            counts = counter.add(column)
-        assert counts is not None
+            counted = counter.add(column)
+            counts = counts if counted is None else counted
         return WindowState(period, counter.codes, counts)
 
     @property
@@ -254,42 +223,25 @@ class WindowContract(Contract):
         return np.dtype(narrowest_dtype(self.mechanism.bins)).itemsize
 
     def state_numbers(self, period: Period) -> int:
-        return self.mechanism.bins * (1 if period < self.mechanism.k else 2)
+        return (self.bins_at(period) if period >= self.first_column else 0) + sum(self.measurement_sizes(period))
 
     def step_memory(self, period: Period, rows: int) -> StepMemory:
-        mechanism = self.mechanism
-        if period < mechanism.k:
+        if period < self.first_column:
             return StepMemory(0, 0)
-        groups = 1 if period == mechanism.k else mechanism.bins // mechanism.q
-        kept = rows * (self.row_bytes + self.columns_in(period)) + 3 * NUMBER_BYTES * mechanism.bins
-        working = NUMBER_BYTES * ARRAYS_PER_BIN * mechanism.bins + 2 * rows * self.row_bytes
-        moved = max_moved_rows(rows, mechanism.bins, groups)
+        bins, measured = self.bins_at(period), sum(self.measurement_sizes(period))
+        groups = 1 if period == self.first_column else bins // self.mechanism.q
+        kept = rows * (self.row_bytes + self.columns_in(period)) + NUMBER_BYTES * (2 * bins + measured)
+        working = NUMBER_BYTES * (ARRAYS_PER_BIN * bins + ARRAYS_PER_MEASUREMENT * measured) + 2 * rows * self.row_bytes
+        moved = max_moved_rows(rows, bins, groups)
         return StepMemory(kept, working + NUMBER_BYTES * ARRAYS_PER_MOVED_ROW * moved)
-
-    def max_rows(self, known: int | None) -> int:
-        if known is not None:
-            return known
-        if self.n_star is not None:
-            return self.n_star
-        deviation = self.mechanism.sigma_first * math.sqrt(self.mechanism.bins)
-        return self.expected_rows + math.ceil(ROW_COUNT_STDDEVS * deviation) + self.mechanism.bins
 
     # Counts and estimates
 
     def new_counter(self) -> WindowCounter:
-        return WindowCounter(self.mechanism.q, self.mechanism.k)
-
-    def columns_behind(self, period: Period) -> range:
-        return range(max(period - self.mechanism.k, 0), max(period, self.mechanism.k))
-
-    def true_counts(self, tallies: Sequence[IntArray]) -> Sequence[IntArray]:
-        return tallies[self.mechanism.k - 1 :]
-
-    def labels(self, period: Period) -> list[str]:
-        return bin_labels(self.alphabet, self.mechanism.k)
+        return WindowCounter(self.mechanism.q, self.mechanism.k, self.first_column)
 
     def compare(self, released: ReleasedPeriod) -> Comparison:
-        numerators, denominator = estimated_counts(self, released.measured[0], released.counts_before)
+        numerators, denominator = self.estimated_counts(released.period, released.measured, released.counts_before)
         return compare_windows(released.counts.reshape(numerators.shape), numerators, denominator)
 
     def clamped_counts(
@@ -305,41 +257,34 @@ class WindowContract(Contract):
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
         """1 for each bin for which the query is true at `period`, else 0."""
-        if not isinstance(query, LastSymbols):
-            raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind}, whose synthetic people follow real ones over "
-                f"{self.mechanism.k} periods only; ask a cumulative release"
-            )
-        k = self.mechanism.k
-        if query.width > k:
-            raise UnsupportedQuery(
-                f"{query.name}: looks back over {query.width} periods, but release {self.name} was measured over windows of "
-                f"k = {k}; longer windows of its synthetic people mean nothing about real ones"
-            )
-        foreign = sorted(query.symbols.difference(self.alphabet))
-        if foreign:
-            known = ", ".join(self.alphabet)
-            raise UnsupportedQuery(
-                f"{query.name}: {foreign[0]!r} is not a symbol of release {self.name}, whose symbols are {known}"
-            )
-        if period < query.width:
-            raise UnsupportedQuery(f"{query.name}: needs {query.width} periods, but period {period} comes before that")
-        yes = [query.holds(window) for window in itertools.product(self.alphabet, repeat=query.width)]
-        newer = self.mechanism.q ** max(k - period, 0)  # the symbols of the first k periods are all released at period k
-        weights: FloatArray = np.array(yes, dtype=float)[np.arange(self.mechanism.bins) // newer % len(yes)]
-        return weights
+        yes = windows_in(query, self.name, self.alphabet, self.mechanism.k)
+        if period < cast(LastSymbols, query).width:
+            width = cast(LastSymbols, query).width
+            raise UnsupportedQuery(f"{query.name}: needs {width} periods, but period {period} comes before that")
+        return yes[np.arange(self.bins_at(period)) // self.newer_windows(period) % len(yes)]
+
+    def newer_windows(self, period: Period) -> int:
+        """By how many bins the counts tell apart what came after `period`."""
+        return 1
+
+    @abstractmethod
+    def noise_covariance(self, weights: FloatArray, period: Period, other: FloatArray, earlier: Period) -> float:
+        """Covariance, from noise alone, of two sums of estimates: of `period`, and of `earlier`, which is not later."""
 
     def stderr(self, weights: FloatArray, period: Period) -> float:
-        return window_stderr(self.mechanism, weights, period)
+        return float(np.sqrt(max(self.covariance(weights, period, weights, period), 0.0)))
+
+    def covariance(self, weights: FloatArray, period: Period, other: FloatArray, earlier: Period) -> float:
+        """Covariance of two answers, in people squared: of the noise and of the rounding errors that both depend on."""
+        period, earlier = max(period, self.first_column), max(earlier, self.first_column)
+        carried = carried_back_to(self, weights, period, earlier)
+        rounding = rounding_covariance(self, carried, other, earlier)
+        return self.noise_covariance(weights, period, other, earlier) + rounding
 
     def count_stderrs(self, period: Period) -> FloatArray:
         """All bins have the same error, because renaming symbols maps any bin to any other."""
-        one_bin = np.eye(1, self.mechanism.bins).ravel()
-        return np.full(self.mechanism.bins, self.stderr(one_bin, period))
-
-    def steady_period(self, period: Period) -> Period:
-        """The variance from rounding is constant from `k` periods after the first step on."""
-        return Period(min(period, 2 * self.mechanism.k))
+        bins = self.bins_at(period)
+        return np.full(bins, self.stderr(np.eye(1, bins).ravel(), period))
 
     def first_period(self, query: Query) -> Period:
         return Period(cast(LastSymbols, query).width)
@@ -350,7 +295,7 @@ class WindowContract(Contract):
         k = self.mechanism.k
         if form == "bin":
             symbols = rest.split("|") if any(len(symbol) > 1 for symbol in self.alphabet) else list(rest)
-            if len(symbols) == k and set(symbols) <= set(self.alphabet):
+            if self.shortest_window <= len(symbols) <= k and set(symbols) <= set(self.alphabet):
                 return NamedQuery(name, _window_in_words(symbols), exactly(*symbols))
         elif rest in self.alphabet:
             if form == "symbol":
@@ -362,6 +307,11 @@ class WindowContract(Contract):
                 label = f"{quoted(rest)} in each of the last {k} periods"
                 return NamedQuery(name, label, count_of({rest}, at_least=k, of=k))
         raise UnsupportedQuery(f"query: release {self.name} answers bin:, symbol:, ever: and always: of its symbols")
+
+    @property
+    def shortest_window(self) -> int:
+        """Number of symbols in the shortest bin label of any period."""
+        return int(self.first_column)
 
     def query_of(self, label: str) -> str:
         return f"bin:{label}"
@@ -382,6 +332,40 @@ class WindowContract(Contract):
     @property
     def variances(self) -> float:
         return self.mechanism.bin_variance
+
+
+def windows_in(query: Query, release: str, alphabet: tuple[str, ...], k: int) -> FloatArray:
+    """1 for each window of the query's width for which it is true, else 0; raises UnsupportedQuery if `release` has none."""
+    if not isinstance(query, LastSymbols):
+        raise UnsupportedQuery(
+            f"{query.name}: release {release} is of kind window, whose synthetic people follow real ones over "
+            f"{k} periods only; ask a cumulative release"
+        )
+    if query.width > k:
+        raise UnsupportedQuery(
+            f"{query.name}: looks back over {query.width} periods, but release {release} was measured over windows of "
+            f"k = {k}; longer windows of its synthetic people mean nothing about real ones"
+        )
+    foreign = sorted(query.symbols.difference(alphabet))
+    if foreign:
+        known = ", ".join(alphabet)
+        raise UnsupportedQuery(
+            f"{query.name}: {foreign[0]!r} is not a symbol of release {release}, whose symbols are {known}"
+        )
+    try:
+        return _known_holds(query, alphabet)
+    except TypeError:  # a predicate without a hash
+        return _holds(query, alphabet)
+
+
+def _holds(query: LastSymbols, alphabet: tuple[str, ...]) -> FloatArray:
+    holds = np.array([query.holds(window) for window in itertools.product(alphabet, repeat=query.width)], dtype=float)
+    holds.flags.writeable = False
+    return holds
+
+
+_known_holds = lru_cache(maxsize=64)(_holds)
+"""Up to 65,536 windows are tried, and a plan asks the same query in every period."""
 
 
 def quoted(symbol: str) -> str:

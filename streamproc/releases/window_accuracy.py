@@ -1,4 +1,4 @@
-"""Errors of the counts of a window release: variances that follow from public parameters, and which counts were clamped."""
+"""Errors of the counts of a window release: what rounding adds to the noise, and which counts were clamped."""
 
 from __future__ import annotations
 
@@ -8,56 +8,51 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamproc.privacy.types import FloatArray, IntArray, Period
-from streamproc.privacy.window import WindowMechanism
 from streamproc.releases.kind import BoolArray
 from streamproc.releases.step import Measurements
-from streamproc.releases.window_synthesis import beyond_rounding, estimated_counts, rounding_variance
+from streamproc.releases.window_synthesis import beyond_rounding, rounding_variance
 
 if TYPE_CHECKING:
     from streamproc.releases.window import WindowContract
 
 
-def noise_variance(mechanism: WindowMechanism, weights: FloatArray) -> float:
-    """Variance from noise of the sum of released counts weighted by `weights`, the same at every step.
+def carried_back(weights: FloatArray, q: int, *, drops: bool) -> FloatArray:
+    """The weights on the windows of the period before that an error carries over with.
 
-    The errors of all bins have covariance `v I` under `histogram` and `v (I - J/m)` under `contrast`, where the total is
-    known; a later step keeps it so, since the error of an overlap's total is spread evenly over its `q` bins.
+    The total of an overlap is spread evenly over its `q` bins. If the window drops its oldest symbol in the step, the total
+    is a sum over that symbol.
     """
-    spread = float(weights @ weights)
-    if mechanism.measure == "contrast":
-        spread -= float(weights.sum()) ** 2 / mechanism.bins
-    return float(mechanism.variance * max(spread, 0.0))
+    means = weights.reshape(-1, q).mean(axis=1)
+    return np.tile(means, q) if drops else means
 
 
-def rounding_variance_of(mechanism: WindowMechanism, weights: FloatArray, period: Period) -> float:
-    """Variance that rounding adds to the same sum at `period`, from each earlier step that still affects it.
+def carried_back_to(contract: WindowContract, weights: FloatArray, period: Period, earlier: Period) -> FloatArray:
+    """The weights on the windows of `earlier` that an error carries over with to the weighted sum of `period`."""
+    k = contract.mechanism.k
+    for step in range(period, max(earlier, period - k), -1):
+        weights = carried_back(weights, contract.mechanism.q, drops=step > k)
+    if earlier < period - k:
+        # Every symbol has been averaged over, so the weights are constant and stay so.
+        weights = np.full(contract.bins_at(earlier), weights[0])
+    return weights
 
-    Rounding errors within a group of `g` bins have variance `s^2` each and add up to zero, so their covariance is
-    `s^2 g/(g-1) (I - J/g)`. An error carries over to the next step through the totals of the overlaps, evenly spread; it is
+
+def rounding_covariance(contract: WindowContract, mine: FloatArray, theirs: FloatArray, period: Period) -> float:
+    """Covariance that rounding adds to two weighted sums of the counts of `period`, from each step that still affects them.
+
+    Rounding errors within a group of `q` bins have variance `s^2` each and add up to zero, so their covariance is
+    `s^2 q/(q-1) (I - J/q)`. An error carries over to the next step through the totals of the overlaps, evenly spread; it is
     summed away after `k` steps.
     """
-    q = mechanism.q
-    variance = 0.0
-    later_steps = max(period - mechanism.k, 0)
-    denominator = q * q if mechanism.measure == "contrast" else q
-    for _ in range(min(later_steps, mechanism.k)):
-        groups = weights.reshape(-1, q)
-        variance += _group_variance(groups, denominator)
-        weights = np.tile(groups.mean(axis=1), q)
-    if mechanism.measure == "contrast" and later_steps < mechanism.k:
-        variance += _group_variance(weights[None, :], mechanism.bins**2)
-    return variance
-
-
-def _group_variance(groups: FloatArray, denominator: int) -> float:
-    g = groups.shape[1]
-    centred = groups - groups.mean(axis=1, keepdims=True)
-    return float(rounding_variance(denominator) * g / (g - 1) * np.sum(centred * centred))
-
-
-def window_stderr(mechanism: WindowMechanism, weights: FloatArray, period: Period) -> float:
-    """Standard error in people of the sum of released counts weighted by `weights`."""
-    return float(np.sqrt(noise_variance(mechanism, weights) + rounding_variance_of(mechanism, weights, period)))
+    q, k, covariance = contract.mechanism.q, contract.mechanism.k, 0.0
+    copies = 1  # `carried_back` repeats the means for each symbol that is dropped; here one copy is kept, and counted
+    for step in range(period, max(period - k, contract.first_column - 1), -1):
+        one, other = mine.reshape(-1, q), theirs.reshape(-1, q)
+        mine, theirs = one.mean(axis=1), other.mean(axis=1)
+        products = copies * np.sum((one - mine[:, None]) * (other - theirs[:, None]))
+        covariance += rounding_variance(contract.rounding_denominator(Period(step))) * q / (q - 1) * float(products)
+        copies *= q if step > k else 1
+    return covariance
 
 
 def clamped_windows(
@@ -72,11 +67,12 @@ def clamped_windows(
     follow from the moved counts; after that the symbol has left the window.
     """
     k, q = contract.mechanism.k, contract.mechanism.q
-    last = max(period, k)
-    clamped = np.zeros(contract.mechanism.bins, dtype=bool)
-    for later in range(min(k, last - k + 1)):
+    last = max(period, contract.first_column)
+    clamped = np.zeros(contract.bins_at(Period(last)), dtype=bool)
+    for later in range(min(k, last - contract.first_column + 1)):
         moved = _moved(contract, counts_at, measurements, Period(last - later))
-        clamped |= moved.reshape(q**later, -1).any(axis=0).repeat(q**later)
+        dropped = max(last - k, 0) - max(last - later - k, 0)
+        clamped |= moved.reshape(q**dropped, -1).any(axis=0).repeat(q**later)
     return clamped
 
 
@@ -87,6 +83,6 @@ def _moved(
     period: Period,
 ) -> BoolArray:
     """The bins whose count at `period` is neither the floor nor the ceiling of its estimate."""
-    before = counts_at(Period(period - 1)) if period > contract.mechanism.k else None
-    numerators, denominator = estimated_counts(contract, measurements[period - 1][0], before)
+    before = counts_at(Period(period - 1)) if period > contract.first_column else None
+    numerators, denominator = contract.estimated_counts(period, measurements[period - 1], before)
     return beyond_rounding(counts_at(period).reshape(numerators.shape), numerators, denominator).ravel()

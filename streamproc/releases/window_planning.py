@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
-from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.privacy.window import WindowPaperMechanism
+from streamproc.privacy.window_flow import WindowFlowMechanism
 from streamproc.releases.kind import ReleasePlanner
 from streamproc.releases.query import count_of, exactly, in_a_row
 from streamproc.releases.step import NamedQuery
 from streamproc.releases.window import WindowContract
-from streamproc.releases.window_synthesis import padding_of
+from streamproc.releases.window_synthesis import WindowMechanism, padding_of
 from streamproc.study import WindowRelease, bin_label
+from streamproc.study.releases import Measure
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class MeasureAlternative:
     measure: Measure
     chosen: bool
     bin_stderr_people: float
-    """Standard error from noise alone, which is the same at every period."""
+    """Standard error from noise alone, the largest over the periods with full windows."""
     n_pad: int
     rows: int
     variance_ratio: float
@@ -81,32 +83,27 @@ class WindowPlanner(ReleasePlanner):
         return [self._measured(measure) for measure in get_args(Measure)]
 
     def _measured(self, measure: Measure) -> MeasureAlternative:
-        ours, mechanism = self._contract.mechanism, self._calibrated(measure=measure)
-        other = replace(self._contract, mechanism=mechanism, n_pad=padding_of(mechanism, self._release.beta))
+        ours = self._contract.mechanism
+        mechanism = ours if measure == self._contract.measure else self._calibrated(measure, ours.k)
+        n_pad = padding_of(mechanism, self._release.beta)
         return MeasureAlternative(
             measure=measure,
-            chosen=measure == self._release.measure,
+            chosen=measure == self._contract.measure,
             bin_stderr_people=mechanism.bin_variance**0.5,
-            n_pad=other.n_pad,
-            rows=other.expected_rows,
+            n_pad=n_pad,
+            rows=self._contract.n + mechanism.bins * n_pad,
             variance_ratio=mechanism.bin_variance / ours.bin_variance,
         )
 
     def padding_advice(self) -> Sequence[str]:
         for k in range(self._release.k - 1, 0, -1):
-            mechanism = self._calibrated(k=k)
+            mechanism = self._calibrated(self._release.measure, k)
             if mechanism.bins * padding_of(mechanism, self._release.beta) <= self._contract.n:
                 return [f"k = {k}"]
         return ()
 
-    def _calibrated(self, *, k: int | None = None, measure: Measure | None = None) -> WindowMechanism:
-        """The mechanism of this release with another window or measure, at the same budget."""
-        ours = self._contract.mechanism
-        return WindowMechanism.calibrated(
-            q=ours.q,
-            k=ours.k if k is None else k,
-            horizon=ours.horizon,
-            measure=ours.measure if measure is None else measure,
-            adjacency=ours.adjacency,
-            rho=self._contract.rho,
-        )
+    def _calibrated(self, measure: Measure, k: int) -> WindowMechanism:
+        """The mechanism of this release with another measure or window, at the same budget."""
+        ours, rho = self._contract.mechanism, self._contract.rho
+        make = WindowFlowMechanism.calibrated if measure == "flow" else WindowPaperMechanism.calibrated
+        return make(q=ours.q, k=k, horizon=ours.horizon, adjacency=ours.adjacency, rho=rho)

@@ -1,27 +1,30 @@
-"""Steps of a window release: synthetic people whose last `k` symbols follow a noisy histogram.
+"""Steps of a window release: synthetic people whose last symbols follow noisy counts.
 
 A window is coded as a number in base `q`, its oldest symbol the most significant. A row whose window is `c` has the
-overlap `c mod q^(k-1)`; appending symbol `a` gives `overlap * q + a`. The rows of an overlap are a group, and its total was
-fixed by what was released before.
+overlap `c mod q^(L-1)` with its next window of `L` symbols; appending symbol `a` gives `overlap * q + a`. The rows of an
+overlap are a group, and its total was fixed by what was released before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import IntArray, Period
-from streamproc.privacy.window import WindowMechanism
+from streamproc.privacy.window import WindowPaperMechanism
+from streamproc.privacy.window_flow import WindowFlowMechanism
 from streamproc.releases.kind import MAX_ROWS, BoolArray
 from streamproc.releases.row_assignment import Codes, assign_symbols, last_symbols, narrowest_dtype, shuffled_rows
 from streamproc.releases.step import Column, Comparison, Step
 
 if TYPE_CHECKING:
     from streamproc.releases.window import WindowContract
+
+WindowMechanism: TypeAlias = WindowFlowMechanism | WindowPaperMechanism
 
 MAX_NUMERATOR = 2**62
 """Maximum of numbers that are computed from counts. The noise mechanism would silently saturate at the 64-bit limit."""
@@ -33,123 +36,68 @@ class WindowState:
 
     period: Period
     windows: Codes
-    """Each synthetic row's current window; empty before period `k`."""
+    """Each synthetic row's current window; empty before the first column."""
     counts: IntArray
-    """Number of rows with each window."""
+    """Number of rows with each window; empty before the first column."""
 
     @classmethod
     def initial(cls, mechanism: WindowMechanism) -> WindowState:
         """The state before period 1."""
         none = np.zeros(0, dtype=narrowest_dtype(mechanism.bins))
-        return cls(Period(0), none, np.zeros(mechanism.bins, dtype=np.int64))
+        return cls(Period(0), none, np.zeros(0, dtype=np.int64))
 
 
 def step_window(
     contract: WindowContract, state: WindowState, tally: IntArray, noise: NoiseSource
 ) -> tuple[WindowState, Step]:
-    """Compute the next period; `tally` holds the exact count of each window (all zero while windows are incomplete)."""
-    mechanism = contract.mechanism
+    """Compute the next period. `tally` holds the exact count of each window, and zeros behind them."""
     period = Period(state.period + 1)
     _check_tally(contract, period, tally)
-    if period < mechanism.k:
+    if period < contract.first_column:
         nothing = Step(period, (), (), np.zeros(0, dtype=np.int64), 0)
         return WindowState(period, state.windows, state.counts), nothing
-    if period == mechanism.k:
-        return _first_step(contract, period, tally, noise)
-    return _later_step(contract, state, period, tally, noise)
-
-
-def _first_step(contract: WindowContract, period: Period, tally: IntArray, noise: NoiseSource) -> tuple[WindowState, Step]:
-    mechanism, rng = contract.mechanism, noise.rng()
-    if mechanism.measure == "contrast":
-        totals = np.array([contract.expected_rows])
-        noisy = noise.gaussian(contrasts(tally[None, :]).ravel(), mechanism.sigma_first)
-        numerators, denominator = _from_contrasts(noisy[None, :], totals)
-    else:
-        noisy = noise.gaussian(tally + contract.n_pad, mechanism.sigma_first)
-        totals = np.maximum(noisy.sum(keepdims=True), 0)
-        numerators, denominator = noisy[None, :], 1
-    counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
-    windows = shuffled_rows(counts[0], rng)
-    columns = _columns_of(windows, mechanism)
-    return WindowState(period, windows, counts[0]), Step(period, columns, (noisy,), counts[0], clamped)
-
-
-def _later_step(
-    contract: WindowContract, state: WindowState, period: Period, tally: IntArray, noise: NoiseSource
-) -> tuple[WindowState, Step]:
-    mechanism, rng = contract.mechanism, noise.rng()
-    q, overlaps = mechanism.q, mechanism.bins // mechanism.q
-    totals = state.counts.reshape(q, overlaps).sum(axis=0)
-    by_overlap = tally.reshape(overlaps, q)
-    if mechanism.measure == "contrast":
-        noisy = noise.gaussian(contrasts(by_overlap).ravel(), mechanism.sigma_later)
-        numerators, denominator = _from_contrasts(noisy.reshape(overlaps, q), totals)
-    else:
-        noisy = noise.gaussian(tally + contract.n_pad, mechanism.sigma_later)
-        numerators, denominator = _from_histogram(noisy.reshape(overlaps, q), totals)
-    counts, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
-    groups = last_symbols(state.windows, overlaps)
-    symbols = assign_symbols(groups, counts, rng)
-    groups *= q
-    groups += symbols
-    return WindowState(period, groups, counts.ravel()), Step(period, (symbols,), (noisy,), counts.ravel(), clamped)
-
-
-def contrasts(groups: IntArray) -> IntArray:
-    """`u_a = g C_a - sum_b C_b` in each row of `g` bins."""
-    differences: IntArray = groups.shape[1] * groups - groups.sum(axis=1, keepdims=True)
-    return differences
-
-
-def estimated_counts(contract: WindowContract, noisy: IntArray, before: IntArray | None) -> tuple[IntArray, int]:
-    """The counts that a period's measurements imply, before rounding and clamping: numerators and their denominator.
-
-    Each row is a group whose total is preserved; the rows in order hold the bins in order. `before` are the counts released
-    one period earlier, None at the first step. Measurements that are too large for 64-bit arithmetic give exact numerators
-    as Python integers.
-    """
-    mechanism = contract.mechanism
-    g = mechanism.q if before is not None else mechanism.bins
-    largest = max(abs(int(noisy.max(initial=0))), abs(int(noisy.min(initial=0))))
-    if g * (MAX_ROWS + 2 * largest) >= 2 * MAX_NUMERATOR:
-        noisy = noisy.astype(object)
+    bins = contract.bins_at(period)
+    measured = contract.measure_tally(period, tally[:bins], noise)
+    rng = noise.rng()
+    before = state.counts if period > contract.first_column else None
+    numerators, denominator = contract.estimated_counts(period, measured, before)
+    totals = np.maximum(numerators.sum(axis=1) // denominator, 0)
+    rounded, clamped = clamp_groups(round_groups(numerators, denominator, rng), totals, rng)
+    counts = rounded.astype(np.int64, copy=False)
     if before is None:
-        if mechanism.measure == "histogram":
-            return noisy[None, :], 1
-        return _from_contrasts(noisy[None, :], np.array([contract.expected_rows]))
-    overlaps = mechanism.bins // mechanism.q
-    totals = before.reshape(mechanism.q, overlaps).sum(axis=0)
-    by_overlap = noisy.reshape(overlaps, mechanism.q)
-    return (_from_contrasts if mechanism.measure == "contrast" else _from_histogram)(by_overlap, totals)
+        windows = shuffled_rows(counts.ravel(), rng).astype(state.windows.dtype, copy=False)
+        columns = _columns_of(windows, contract)
+    else:
+        windows = last_symbols(state.windows, len(counts))
+        symbols = assign_symbols(windows, counts, rng)
+        windows *= contract.mechanism.q
+        windows += symbols
+        columns = [symbols]
+    released = counts.ravel()
+    return WindowState(period, windows, released), Step(period, columns, measured, released, clamped)
 
 
-def _from_contrasts(noisy: IntArray, totals: IntArray) -> tuple[IntArray, int]:
-    """Counts `(total + y_a - mean(y)) / g` in each row: numerators over `g^2`."""
-    g = noisy.shape[1]
-    return g * (totals[:, None] + noisy) - noisy.sum(axis=1, keepdims=True), g * g
+def overlap_totals(before: IntArray, overlaps: int) -> IntArray:
+    """Number of rows with each overlap, from the counts of the windows one period before."""
+    totals: IntArray = before.reshape(-1, overlaps).sum(axis=0)
+    return totals
 
 
-def _from_histogram(noisy: IntArray, totals: IntArray) -> tuple[IntArray, int]:
-    """Counts `y_a + (total - sum y) / g` in each row: numerators over `g`."""
-    g = noisy.shape[1]
-    return g * noisy + totals[:, None] - noisy.sum(axis=1, keepdims=True), g
-
-
-def _columns_of(windows: Codes, mechanism: WindowMechanism) -> list[Column]:
-    """The `k` symbols of every window, oldest first."""
-    columns: list[Column] = []
-    for _ in range(mechanism.k):
-        columns.append(last_symbols(windows, mechanism.q).astype(np.uint8, copy=False))
-        windows = windows // mechanism.q
+def _columns_of(windows: Codes, contract: WindowContract) -> list[Column]:
+    """The symbols of the first windows, oldest first."""
+    q, columns = contract.mechanism.q, []
+    for _ in range(contract.first_column):
+        columns.append(last_symbols(windows, q).astype(np.uint8, copy=False))
+        windows = windows // q
     return columns[::-1]
 
 
 def _check_tally(contract: WindowContract, period: Period, tally: IntArray) -> None:
-    mechanism = contract.mechanism
-    people = contract.n if period >= mechanism.k else 0
-    if tally.shape != (mechanism.bins,) or (tally < 0).any() or int(tally.sum()) != people:
-        raise ValueError(f"a tally of release {contract.name} needs {mechanism.bins} counts that add up to n")
+    size = contract.mechanism.bins
+    bins = contract.bins_at(period) if period >= contract.first_column else 0
+    people = contract.n if bins else 0
+    if tally.shape != (size,) or (tally < 0).any() or tally[bins:].any() or int(tally.sum()) != people:
+        raise ValueError(f"a tally of release {contract.name} needs {size} counts that add up to n")
 
 
 def round_groups(numerators: IntArray, denominator: int, rng: np.random.Generator) -> IntArray:
@@ -231,19 +179,25 @@ def compare_windows(counts: IntArray, numerators: IntArray, denominator: int) ->
     ceiling = -(-numerators // denominator)
     clampable = (numerators < 0).any(axis=1, keepdims=True) & (counts <= np.maximum(ceiling, 0))
     kept = counts.sum(axis=1, keepdims=True) * denominator == np.maximum(numerators.sum(axis=1, keepdims=True), 0)
-    return Comparison(int(np.count_nonzero(different)), int(np.count_nonzero((different & ~clampable) | ~kept)))
+    impossible = (different & ~clampable) | ~kept
+    return Comparison(int(np.count_nonzero(different)), int(np.count_nonzero(impossible)), impossible.size)
 
 
 def padding_of(mechanism: WindowMechanism, beta: float) -> int:
     """`n_pad`: people added to each bin so that with probability `1 - beta` noise makes no count of the study negative.
 
-    The error of a bin's count is Gaussian noise of variance `v'` plus the rounding errors of its last `k` steps, which fade
-    by a factor of `q` a step and each lie within an interval of length 1 (sub-Gaussian with variance 1/4). With
+    The error of a full window's count is Gaussian noise of variance at most `v'` plus the rounding errors of its last `k`
+    steps. The error of the step `i` steps before is spread over `q^i` bins, and adds up over the `q^d` independent groups
+    that differ only in the `d <= i` symbols that the window has dropped since (`d = i` if it was full then). Each error lies
+    within an interval of length 1, so it is sub-Gaussian with variance 1/4, the sum that is left with at most `q^-i / 4`.
+    With
 
         n_pad = (sqrt(2 v') + sqrt((1 - q^-k) / (2 (1 - 1/q)))) sqrt(ln(m R / beta)),
 
-    each of the `m R` bins of a study falls below zero with probability at most `beta / (m R)`. It is computed in decimals,
-    because the public number must be the same on every machine.
+    each of the `m R` bins of the periods with full windows falls below zero with probability at most `beta / (m R)`. Earlier
+    periods need no more: before anything is clamped, a count of period `t < k`, with its padding of `n_pad q^(k-t)`, is the
+    sum of the counts of period `k` that begin with it, so it is negative only if one of these is. The padding is computed in
+    decimals, because the public number must be the same on every machine.
     """
     with localcontext(Context(prec=40)):
         q, k, m = Decimal(mechanism.q), mechanism.k, Decimal(mechanism.bins)

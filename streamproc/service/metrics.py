@@ -94,6 +94,8 @@ class PublicMetrics:
         self._padding = Gauge("streamproc_padding_rows", "Padding in that bin", ["release", "bin"], registry=registry)
         self._headroom = Gauge("streamproc_padding_headroom_rows", "The smallest bin", ["release"], registry=registry)
         self._clamped = _ClampedBins(registry)
+        self._labels: dict[str, set[str]] = {}
+        """The bins of each release that are shown."""
 
     def show_spending(self, period: int, epsilon: Epsilon, releases: Mapping[str, Spending]) -> None:
         """What the ledger says after `period`."""
@@ -107,10 +109,15 @@ class PublicMetrics:
 
     def show_counts(self, contract: Contract, period: Period, counts: IntArray) -> None:
         """The released counts of a release at `period`, the last one with a column."""
-        name, padding = contract.name, contract.n_pad
+        name, padding = contract.name, contract.padding(period)
         if padding:
             self._headroom.labels(name).set(int(counts.min()))
-        for label, count in zip(contract.labels(period), counts.tolist(), strict=True):
+        labels = contract.labels(period)
+        for label in self._labels.get(name, set()) - set(labels):  # windows grow until they are full
+            self._bins.remove(name, label)
+            self._padding.remove(name, label)
+        self._labels[name] = set(labels)
+        for label, count in zip(labels, counts.tolist(), strict=True):
             self._bins.labels(name, label).set(count)
             self._padding.labels(name, label).set(padding)
         self.version += 1

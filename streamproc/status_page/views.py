@@ -128,7 +128,7 @@ def _padding(history: History) -> dict[str, Any]:
     smallest = [int(counts.min()) for counts in history.counts[-MAX_LISTED_PERIODS:]]
     code = int(history.counts[-1].argmin())
     return {
-        "n_pad": contract.n_pad,
+        "n_pad": contract.padding(history.period),
         "smallest": smallest[-1],
         "bin": _labels(contract, history.period)[code],
         "first": history.period - len(smallest) + 1,
@@ -153,7 +153,12 @@ def bins(history: History, search: str, limit: int) -> dict[str, Any]:
         answer = series(history, named_query(contract, query), first=history.period)
         share = {"value": answer.value[-1], "low": answer.low[-1], "high": answer.high[-1]}
         listed.append({"query": query, "label": names[code], "count": int(counts[code])} | share)
-    shared = {"release": contract.name, "period": history.period, "padding": contract.n_pad, "level": LEVEL}
+    shared = {
+        "release": contract.name,
+        "period": history.period,
+        "padding": contract.padding(history.period),
+        "level": LEVEL,
+    }
     return shared | {"total": len(counts), "matched": len(found), "bins": listed}
 
 

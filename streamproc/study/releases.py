@@ -18,10 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import StudyError
-from streamproc.privacy.automaton import Automaton
-from streamproc.privacy.counters import CounterName
-from streamproc.privacy.cumulative import Allocation
-from streamproc.privacy.window import Measure
+from streamproc.privacy.automaton import Automaton, transitions_of
 from streamproc.study.pattern import PatternError, compile_pattern
 from streamproc.validation import Validator, format_value
 
@@ -31,11 +28,8 @@ MAX_HORIZON = 10_000
 MAX_BINS = 65_536
 """Maximum of `q^k`, the number of bins of a window release."""
 
-MAX_CUMULATIVE_HORIZON = 2_000
-"""Maximum number of periods of a study with a cumulative release."""
-
-CumulativeMeasure = Literal["counter", "flow"]
-"""How a cumulative release is measured: by a counter for each number of events, or by the flow mechanism."""
+Measure = Literal["flow", "paper"]
+"""How a release is measured: by the flow mechanism, or as in the paper."""
 
 Weights = Literal["tuned", "rule"]
 """How the precision of the flow mechanism is distributed: optimised for the questions of the release, or by a rule."""
@@ -43,11 +37,17 @@ Weights = Literal["tuned", "rule"]
 Tune = Literal["largest", "mean"]
 """What tuned weights minimise: the largest variance over the questions, or the mean."""
 
+MAX_CUMULATIVE_HORIZON = 2_000
+"""Maximum number of periods of a study with a cumulative release that is measured as in the paper."""
+
 MAX_FLOW_HORIZON = 1_000
-"""Maximum number of periods of a study with a release that is measured by flow."""
+"""Maximum number of periods of a study with a cumulative, spell or pattern release that is measured by flow."""
 
 MAX_COUNTED = 64
 """Maximum of `most` and `length`: more events, or longer spells, are not told apart."""
+
+REMOVED_CUMULATIVE_KEYS = ("counter", "allocation")
+"""Keys of version 0.1. They are recognised only to be refused with what replaces them."""
 
 EVENT_ALPHABET = ("0", "1")
 """The alphabet of a cumulative release's columns: no event, an event."""
@@ -89,9 +89,9 @@ class Release(ABC):
         """The part of the study's budget that this release may spend, exactly as written, or `EQUAL_SHARE`."""
 
     @property
-    def is_flow(self) -> bool:
-        """Whether the release is measured by the flow mechanism."""
-        return False
+    @abstractmethod
+    def measure(self) -> Measure:
+        """How it is measured."""
 
     @classmethod
     @abstractmethod
@@ -126,15 +126,15 @@ class Release(ABC):
 
 @dataclass(frozen=True)
 class WindowRelease(Release):
-    """A window release: synthetic people whose last `k` symbols are distributed like the panel's, from period `k` on.
+    """A window release: synthetic people whose last `k` symbols are distributed like the panel's.
 
     >>> sp.Window("quarterly", k=3).first_column
-    3
+    1
     """
 
     k: int
     """Periods in a window."""
-    measure: Measure = "contrast"
+    measure: Measure = "flow"
     beta: float = 0.05
     """Probability that any bin is ever clamped; it determines the padding."""
     share: Fraction = EQUAL_SHARE
@@ -146,17 +146,18 @@ class WindowRelease(Release):
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
         study_check.whole(f"release.{self.name}.k", self.k, 1, MAX_HORIZON)
-        study_check.choice(f"release.{self.name}.measure", self.measure, get_args(Measure), joiner=", ", quote='"')
+        _check_measure(self.name, self.measure)
         study_check.positive(f"release.{self.name}.beta", self.beta, 1, below=True)
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> WindowRelease:
-        return cls(table.get("name"), table.get("k"), table.get("measure", "contrast"), table.real("beta", 0.05), share)
+        return cls(table.get("name"), table.get("k"), table.get("measure", "flow"), table.real("beta", 0.05), share)
 
     @property
     def first_column(self) -> int:
-        return self.k
+        """Under `paper`, the first `k` columns are released together, when the first windows are complete."""
+        return self.k if self.measure == "paper" else 1
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         q, longest = len(alphabet), 1
@@ -189,8 +190,8 @@ class FlowSettings(Release):
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @property
-    def is_flow(self) -> bool:
-        return True
+    def measure(self) -> Measure:
+        return "flow"
 
     def flow_values(self) -> dict[str, Any]:
         """The settings of the flow mechanism that are part of the fingerprint; each only if it is not the default."""
@@ -233,7 +234,7 @@ class EventRelease(FlowSettings):
             study_check.in_alphabet(key, symbol, alphabet)
         if len(self.event) == len(alphabet):
             raise StudyError(key, format_value(self.event), "not the whole alphabet, or every report is an event")
-        if self.is_flow:
+        if self.measure == "flow":
             _check_flow_horizon(self.kind, horizon)
 
     def event_mask(self, alphabet: tuple[str, ...]) -> npt.NDArray[np.bool_]:
@@ -246,11 +247,10 @@ EVENT_ALLOWED = "a list of symbols, at least one and not the whole alphabet"
 
 def _event_of(table: ReleaseTable) -> tuple[str, ...]:
     event = table.words("event")
-    if event == ():
-        # The file has an empty list, which is not the same as leaving the key out.
-        raise StudyError(f"release.{table.get('name')}.event", "[]", EVENT_ALLOWED)
-    if isinstance(event, str):
-        raise StudyError(f"release.{table.get('name')}.event", format_value(event), EVENT_ALLOWED)
+    if event == () or isinstance(event, str):
+        # In a file, an empty list is not the same as leaving the key out, and a list is the only way to write symbols.
+        got = format_value(event) if event else "[]"
+        raise StudyError(f"release.{table.get('name')}.event", got, EVENT_ALLOWED)
     return () if event is None else event
 
 
@@ -262,67 +262,54 @@ def _flow_arguments(table: ReleaseTable) -> dict[str, Any]:
 class CumulativeRelease(EventRelease):
     """A cumulative release: synthetic people whose number of events so far is distributed like the panel's.
 
-    >>> sp.Cumulative("months-poor", event=("1",)).counter
-    'sqrt'
+    >>> sp.Cumulative("months-poor", event=("1",)).measure
+    'flow'
     """
 
-    counter: CounterName = "sqrt"
-    allocation: Allocation = "equal-max"
-    measure: CumulativeMeasure = field(default="counter", kw_only=True)
-    """With `flow`, `counter` and `allocation` have no meaning."""
+    measure: Measure = field(default="flow", kw_only=True)
     most: int | None = field(default=None, kw_only=True)
-    """With `flow`: counts of events above this are merged; None stands for the horizon, at most 64."""
+    """Counts of events above this are merged; None stands for the horizon, at most 64. Not with `paper`."""
 
     kind: ClassVar[str] = "cumulative"
-    keys: ClassVar[tuple[str, ...]] = ("counter", "allocation", "event", "measure", "most", *FLOW_KEYS)
+    keys: ClassVar[tuple[str, ...]] = ("event", "measure", "most", *FLOW_KEYS, *REMOVED_CUMULATIVE_KEYS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        prefix = f"release.{self.name}"
-        study_check.choice(f"{prefix}.counter", self.counter, get_args(CounterName), joiner=", ", quote='"')
-        study_check.choice(f"{prefix}.allocation", self.allocation, get_args(Allocation), joiner=", ", quote='"')
-        study_check.choice(f"{prefix}.measure", self.measure, get_args(CumulativeMeasure), joiner=", ", quote='"')
+        _check_measure(self.name, self.measure)
         if self.most is not None:
-            study_check.whole(f"{prefix}.most", self.most, 1, MAX_COUNTED)
-        given = {"most": self.most, "weights": self.weights, "tune": None if self.tune == "largest" else self.tune}
-        for key, value in given.items():
-            if value is not None and not self.is_flow:
-                raise StudyError(f"{prefix}.{key}", format_value(value), 'nothing without measure = "flow"')
+            study_check.whole(f"release.{self.name}.most", self.most, 1, MAX_COUNTED)
+        if self.measure == "paper":
+            for key in ("most", "weights"):
+                if getattr(self, key) is not None:
+                    got = format_value(getattr(self, key))
+                    raise StudyError(f"release.{self.name}.{key}", got, 'nothing with measure = "paper"')
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
-        measure = table.get("measure", "counter")
-        for key in ("counter", "allocation"):
-            if measure == "flow" and (got := table.get(key, None)) is not None:
-                raise StudyError(f"release.{table.get('name')}.{key}", format_value(got), 'nothing with measure = "flow"')
+        for key in REMOVED_CUMULATIVE_KEYS:
+            if (got := table.get(key, None)) is not None:
+                allowed = 'no such key: measure = "flow" has less noise, measure = "paper" is the tree with its allocation'
+                raise StudyError(f"release.{table.get('name')}.{key}", format_value(got), allowed)
         return cls(
             table.get("name"),
             _event_of(table),
-            table.get("counter", "sqrt"),
-            table.get("allocation", "equal-max"),
-            measure=measure,
+            measure=table.get("measure", "flow"),
             most=table.get("most", None),
             share=share,
             **_flow_arguments(table),
         )
 
-    @property
-    def is_flow(self) -> bool:
-        return self.measure == "flow"
-
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
-        if horizon > MAX_CUMULATIVE_HORIZON:
+        super().check_fits(alphabet, horizon)
+        if self.measure == "paper" and horizon > MAX_CUMULATIVE_HORIZON:
             allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
             raise StudyError("study.horizon", format_value(horizon), allowed)
-        super().check_fits(alphabet, horizon)
 
     def counted_up_to(self, horizon: int) -> int:
-        """The largest number of events that the flow mechanism tells apart in a study of so many periods."""
+        """The largest number of events that is told apart in a study of so many periods."""
         return min(horizon, MAX_COUNTED if self.most is None else self.most)
 
     def fingerprint_values(self) -> Mapping[str, Any]:
-        if not self.is_flow:
-            return {"counter": self.counter, "allocation": self.allocation, "event": list(self.event)}
         values = {"measure": self.measure, "event": list(self.event)} | self.flow_values()
         return values if self.most is None else values | {"most": self.most}
 
@@ -383,7 +370,10 @@ class PatternRelease(FlowSettings):
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         _check_flow_horizon(self.kind, horizon)
-        self.automaton(alphabet)
+        if not any(period.free for period in transitions_of(self.automaton(alphabet), horizon)):
+            got = f"{format_value(self.pattern)}, in which all histories of {horizon} periods are alike"
+            allowed = "a pattern that some histories match and others do not, or more periods"
+            raise StudyError(f"release.{self.name}.pattern", got, allowed)
 
     def automaton(self, alphabet: tuple[str, ...]) -> Automaton:
         """The automaton of the pattern over the symbols of the alphabet. Its last state is "has matched"."""
@@ -402,6 +392,13 @@ KIND_CLASSES = (WindowRelease, CumulativeRelease, SpellRelease, PatternRelease)
 
 RELEASE_KINDS: Mapping[str, type[Release]] = {kind.kind: kind for kind in KIND_CLASSES}
 """The class of each kind, by the value of `kind` in the study file."""
+
+
+def _check_measure(name: str, measure: object) -> None:
+    key, replaced = f"release.{name}.measure", {"contrast": "flow", "histogram": "paper"}
+    if isinstance(measure, str) and measure in replaced:
+        raise StudyError(key, format_value(measure), f'"{replaced[measure]}", which replaces it')
+    study_check.choice(key, measure, get_args(Measure), joiner=", ", quote='"')
 
 
 def _check_flow_horizon(kind: str, horizon: int) -> None:

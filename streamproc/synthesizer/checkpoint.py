@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from streamproc.errors import LedgerConflict, Malformed, StateFileUnusable
 from streamproc.privacy.types import Period
-from streamproc.protocol.codec import Fields
+from streamproc.protocol.codec import Fields, check_whole
 from streamproc.protocol.columns import checked_contract
 from streamproc.protocol.ledger_verifier import VerifiedLedger
-from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
+from streamproc.protocol.state_file import OldStateFile, pack_arrays, seal, unpack_arrays, unseal
 from streamproc.releases.kind import Arrays, Contract
 from streamproc.releases.step import Column, Measurements
 from streamproc.releases.synthesis import Synthesis
@@ -62,12 +62,15 @@ def read_checkpoint(disk: StateFolder, fingerprint: bytes) -> Checkpoint | None:
     try:
         state = unpack_arrays(unseal(content, fingerprint))
         contracts = {name: checked_contract(Fields(values)) for name, values in state["contracts"].items()}
+        check_whole("period", state["period"], 0, min(contract.horizon for contract in contracts.values()))
         period = Period(state["period"])
         redrawn = [Period(again) for again in state["redrawn"]]
         synthesis = from_arrays(contracts, period, state["arrays"], redrawn)
         outgoing = tuple(OutgoingRecord(topic, value) for topic, value in state["outgoing"])
         drafted = PendingRelease(period, state["digest"], state["previous"], outgoing)
         return Checkpoint(synthesis, drafted, tuple(state["abandoned"]))
+    except OldStateFile as old:
+        raise StateFileUnusable(STATE_FILE, old.reason) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
         advice = "put back the newest copy of the state folder, or rebuild it with `streamproc restore`"
@@ -93,6 +96,8 @@ def _settled(disk: StateFolder, fingerprint: bytes) -> bytes | None:
     content = disk.read(PUBLISHED_MARK_FILE)
     try:
         return None if content is None else bytes(unseal(content, fingerprint))
+    except OldStateFile as old:
+        raise StateFileUnusable(PUBLISHED_MARK_FILE, old.reason) from None
     except Malformed as error:
         advice = "delete it, and the ledger tells what is published"
         raise StateFileUnusable(PUBLISHED_MARK_FILE, f"{error.reason}; {advice}") from None

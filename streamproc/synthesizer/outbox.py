@@ -68,22 +68,23 @@ def build_pending_release(
 def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) -> ReleasePeriod:
     spent = after.accountants[name].spent
     added = Rho(float_up(Fraction(spent) - Fraction(before.accountants[name].spent)))
-    bits = _contract_record(after, name).bits
-    digests = [column_digest(column, bits) for column in step.columns]
+    record, periods = _contract_record(after, name), _column_periods(step)
+    digests = [column_digest(column, record.bits) for column in step.columns]
     return ReleasePeriod(
         rho=added,
         rho_spent=spent,
         clamped=step.clamped,
         n_star=after.rows(name),
-        columns=tuple(zip(_column_periods(step), digests, strict=True)),
+        columns=tuple(zip(periods, digests, strict=True)),
         measurements=measurements_digest(step.measurements),
+        contract=record.digest() if periods[:1] == [1] else None,
     )
 
 
 def _column_records(after: Synthesis, name: str, step: Step) -> list[bytes]:
     """The columns that this step releases. The contract of the release precedes the first column."""
     record, periods = _contract_record(after, name), _column_periods(step)
-    values = record.encode_records() if periods[:1] == [1] else []
+    values = record.encode() if periods[:1] == [1] else []
     for period, column in zip(periods, step.columns, strict=True):
         values += encode_column(name, period, column, len(record.contract.alphabet))
     return values

@@ -67,4 +67,4 @@ def _release_bytes(contract: Contract, period: Period, known: int | None) -> int
     packed = math.ceil(rows * record.bits / 8)
     published = columns * (packed + RECORD_OVERHEAD_BYTES * (1 + packed // CHUNK_BYTES))
     kept = (rows * contract.row_bytes if columns else 0) + NUMBER_BYTES * contract.state_numbers(period)
-    return published + kept + 2 * sum(map(len, record.encode_records())) + 4 * RECORD_OVERHEAD_BYTES
+    return published + kept + 2 * sum(map(len, record.encode())) + 4 * RECORD_OVERHEAD_BYTES

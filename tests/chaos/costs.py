@@ -3,78 +3,85 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any
+
+from tests.chaos.automata import matrices, table_of, transitions
 
 
 def cost(contract: dict[str, Any], period: int) -> Fraction:
     """The exact cost, in zCDP under the contract's adjacency, of all noise drawn by the end of `period`."""
-    return window_cost(contract, period) if contract["kind"] == "window" else cumulative_cost(contract, period)
+    if contract["kind"] != "window":
+        return flow_cost(contract, period)
+    return window_flow_cost(contract, period) if contract["measure"] == "flow" else window_paper_cost(contract, period)
 
 
-def window_cost(contract: dict[str, Any], period: int) -> Fraction:
-    """`R` steps; `F` of them can be of two histories that share an overlap."""
-    q, k, zero_out = len(contract["alphabet"]), int(contract["k"]), contract["adjacency"] == "zero-out"
-    r = period - k + 1
-    if r < 1:
-        return Fraction(0)
-    first, later = Fraction(contract["sigma_first"]) ** 2, Fraction(contract["sigma_later"]) ** 2
-    if contract["measure"] == "histogram":
-        sensitivity = 1 if zero_out else 2
-        return sensitivity / (2 * first) + (r - 1) * sensitivity / (2 * later)
-    m = int(q**k)
-    if zero_out:
-        return m * (m - 1) / (2 * first) + (r - 1) * q * (q - 1) / (2 * later)
-    shared = math.ceil(Fraction(r - 1, k))
-    return m * m / first + shared * q * q / later + (r - 1 - shared) * q * (q - 1) / later
+def window_paper_cost(contract: dict[str, Any], period: int) -> Fraction:
+    """A histogram in each of the periods from `k` on, of which a replaced person changes two bins."""
+    steps = max(period - int(contract["k"]) + 1, 0)
+    sensitivity = 1 if contract["adjacency"] == "zero-out" else 2
+    return steps * sensitivity / (2 * Fraction(contract["sigma"]) ** 2)
 
 
-def counter_rows(counter: str, length: int) -> list[list[int]]:
-    """The matrix of a counter, a list for each measurement made by the end of a stream of `length` items."""
-    if counter == "sqrt":
-        f = [Fraction(math.comb(2 * j, j), 4**j) for j in range(length)]
-        rounded = [round(2**12 * each) for each in f]
-        return [[rounded[t - j] if j <= t else 0 for j in range(length)] for t in range(length)]
-    rows = []
-    for end in range(1, length + 1):
-        largest = end & -end
-        sizes = [largest] if counter == "tree" else [1 << level for level in range(largest.bit_length())]
-        rows += [[int(end - size <= item < end) for item in range(length)] for size in sizes]
-    return rows
+def window_flow_sigma(contract: dict[str, Any], newest: int, span: int, size: int) -> float:
+    """The noise on each entry of a set of `size` periods, from the published weights, under zero-out."""
+    assert contract["adjacency"] == "zero-out"
+    k, horizon, q = contract["k"], contract["horizon"], len(contract["alphabet"])
+    windows = range(max(newest, k), min(newest - span + k, horizon) + 1)
+    weight = sum((Fraction(contract["weights"][window - k]) for window in windows), Fraction(0))
+    # (q^c / sqrt(w))^(1/2): the fourth root of a fraction.
+    return _root_up(_root_up_fraction(Fraction(1 if q == 2 else q ** (2 * size)) / weight))
 
 
-@cache
-def _distance(counter: str, length: int, i: int | None, j: int | None) -> int:
-    """`|C (e_i - e_j)|^2`; items from 0, None for never."""
-    total = 0
-    for row in counter_rows(counter, length):
-        total += ((0 if i is None else row[i]) - (0 if j is None else row[j])) ** 2
+def window_flow_cost(contract: dict[str, Any], period: int) -> Fraction:
+    """Of each set of periods that fits in a window, a person who is taken out takes all entries of one product."""
+    q, total = len(contract["alphabet"]), Fraction(0)
+    for newest in range(1, period + 1):
+        for span in range(1, min(newest, contract["k"]) + 1):
+            for size in range(1, span + 1):
+                sets = int(size == 1) if span == 1 else math.comb(span - 2, size - 2) if size >= 2 else 0
+                scale = 1 if q == 2 else q**size
+                sigma = Fraction(window_flow_sigma(contract, newest, span, size))
+                total += sets * (q - 1) ** size * scale / (2 * sigma**2)
     return total
 
 
-def cumulative_cost(contract: dict[str, Any], period: int) -> Fraction:
-    """The programme over `V_b(i, j)`: the `b`-th ones of two histories come at `i` and `j`, or never."""
-    states: list[int | None] = [*range(1, period + 1), None]
-    others: list[int | None] = [None] if contract["adjacency"] == "zero-out" else states
-    before: dict[tuple[int | None, int | None], Fraction] | None = None
-    for b in range(1, period + 1):
-        weight = 1 / (2 * Fraction(contract["sigmas"][b - 1]) ** 2)
-        now: dict[tuple[int | None, int | None], Fraction] = {}
-        for i in states:
-            for j in others:
-                if (i is not None and i < b) or (j is not None and j < b):
-                    continue
-                best = Fraction(0)
-                if before is not None:
-                    best = max(cost for (x, y), cost in before.items() if _follows(x, i) and _follows(y, j))
-                items = [None if time is None else time - b for time in (i, j)]
-                now[i, j] = weight * _distance(contract["counter"], period - b + 1, *items) + best
-        before = now
-    assert before is not None
-    return max(before.values())
+def flow_cost(contract: dict[str, Any], period: int) -> Fraction:
+    """The worst pair of histories: over pairs of states, the largest squared distance of what they add to measurements."""
+    table, published = table_of(contract, contract["horizon"]), matrices(contract)
+    worst: dict[tuple[int, int], int] = {(0, 0): 0}
+    quiet = 0
+    for t in range(1, period + 1):
+        columns = transitions(table, t)
+        vectors = list(zip(*published[t - 1], strict=True)) or [()] * len(columns)
+        longer: dict[tuple[int, int], int] = {}
+        for (one, other), so_far in worst.items():
+            for e, vector in zip(columns, vectors, strict=True):
+                for f, second in zip(columns, vectors, strict=True):
+                    silent = contract["adjacency"] != "zero-out" or (other == quiet and f.first_class == 0)
+                    if (e.source, f.source) == (one, other) and silent:
+                        found = so_far + _distance(vector, second)
+                        longer[e.target, f.target] = max(found, longer.get((e.target, f.target), 0))
+        worst, quiet = longer, table[quiet][0]
+    return Fraction(max(worst.values())) / (2 * Fraction(contract["sigma"]) ** 2)
 
 
-def _follows(earlier: int | None, later: int | None) -> bool:
-    """Whether a `b`-th one at `later` can come after a `(b-1)`-th at `earlier`."""
-    return later is None or (earlier is not None and earlier < later)
+def _distance(one: Sequence[int], other: Sequence[int]) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+def _root_up(value: Fraction) -> float:
+    """The smallest float that is at least the square root."""
+    root = math.sqrt(value)
+    while Fraction(root) ** 2 < value:
+        root = math.nextafter(root, math.inf)
+    while Fraction(math.nextafter(root, 0)) ** 2 >= value:
+        root = math.nextafter(root, 0)
+    return root
+
+
+def _root_up_fraction(value: Fraction) -> Fraction:
+    """The square root, rounded up far behind the digits of a float."""
+    bits = 400
+    return Fraction(math.isqrt(math.ceil(value * 4**bits)) + 1, 2**bits)

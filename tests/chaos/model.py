@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgpack
 
+from tests.chaos.automata import Table, class_of, table_of
 from tests.chaos.history import History, Topic
 
 Said = tuple[int, str, int, str]
@@ -51,6 +53,21 @@ def said_in(partition: Topic, alphabet: list[str]) -> list[Said]:
         except (ValueError, KeyError, TypeError):
             continue
     return said
+
+
+def state_after(table: Table, classes: Iterable[int]) -> int:
+    """The state after these symbols."""
+    state = 0
+    for each in classes:
+        state = table[state][each]
+    return state
+
+
+def at_least(states: Mapping[int, int], release: Mapping[str, Any], table: Table) -> list[int]:
+    """How many of the people in these states are in state `j` or a later one, for each `j` that the release counts."""
+    last = len(table) - 1
+    thresholds = [last] if release["kind"] == "pattern" else range(1, last + 1)
+    return [sum(people for state, people in states.items() if state >= j) for j in thresholds]
 
 
 @dataclass(frozen=True)
@@ -99,17 +116,28 @@ class Model:
         """What the tally of one partition must say of a release."""
         study, histories = self.history.study, self.histories[partition].values()
         if release["kind"] == "window":
-            k = release["k"]
-            windows = (
-                Counter(tuple(person_history[period - k : period]) for person_history in histories)
-                if period >= k
-                else Counter()
-            )
-            return [windows[window] for window in product(study["alphabet"], repeat=k)]
-        event = set(release["event"])
-        came = [person_history for person_history in histories if person_history[period - 1] in event]
-        weights = Counter(sum(symbol in event for symbol in person_history[:period]) for person_history in came)
-        return [weights[b] for b in range(1, study["horizon"] + 1)]
+            length = min(release["k"], period)
+            windows = Counter(tuple(person_history[period - length : period]) for person_history in histories)
+            if release["measure"] == "paper" and period < release["k"]:
+                windows.clear()
+            counts = [windows[window] for window in product(study["alphabet"], repeat=length)]
+            return counts + [0] * (len(study["alphabet"]) ** release["k"] - len(counts))
+        table = table_of(release, study["horizon"])
+        cells: Counter[tuple[int, int]] = Counter()
+        for person_history in histories:
+            *before, now = (class_of(release, study["alphabet"], symbol) for symbol in person_history[:period])
+            state = state_after(table, before)
+            cells[state, table[state].index(table[state][now])] += 1
+        return [cells[state, each] for state in range(len(table)) for each in range(len(table[0]))]
+
+    def counts(self, release: dict[str, Any], period: int) -> list[int]:
+        """The people of the whole study who are at least in each state after the start; for a pattern, who have matched."""
+        table = table_of(release, self.history.study["horizon"])
+        tally, width = self.total(release, period), len(table[0])
+        states = Counter[int]()
+        for cell, people in enumerate(tally):
+            states[table[cell // width][cell % width]] += people
+        return at_least(states, release, table)
 
     def total(self, release: dict[str, Any], period: int) -> list[int]:
         """The sum of the tallies of all partitions."""

@@ -85,8 +85,11 @@ def ledger_is_chained(history: History) -> Iterator[str]:
 
 
 def columns_match_the_ledger(history: History) -> Iterator[str]:
-    """The digest of each column is the one in the ledger."""
+    """The digest of each column, and of the contract before the first, is the one in the ledger."""
     for name, topic in history.synthetic.items():
+        contracts = [each["releases"][name].get("contract") for each in history.periods]
+        if [mark for mark in contracts if mark is not None] != [digest(topic[0].value)]:
+            yield f"{name}: the contract is not what the ledger says"
         found = {period: digest(data) for period, data in columns_of(topic).items()}
         stated = {period: mark for each in history.periods for period, mark in each["releases"][name]["columns"]}
         for period in sorted(found.keys() | stated.keys()):

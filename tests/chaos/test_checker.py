@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from streamproc.log.connect import connect
 from streamproc.log.port import Log, Offset
+from tests.chaos.automata import matrices
 from tests.chaos.checker import checks, violations
 from tests.chaos.history import History, Record
 from tests.chaos.model import home
@@ -164,6 +166,31 @@ def flip(record: Record) -> Record:
     return _changed(record, data=bytes(data))
 
 
+def invert(record: Record) -> Record:
+    """Every row's symbol becomes the one at the other end of the alphabet."""
+    bits, data = record.fields["bits"], record.fields["data"]
+    other = {1: [1, 0], 2: [2, 1, 0, 3]}[bits]
+    rows = [[byte >> shift & (2**bits - 1) for shift in range(8 - bits, -1, -bits)] for byte in data]
+    inverted = bytes(sum(other[row] << 8 - bits * (at + 1) for at, row in enumerate(byte)) for byte in rows)
+    return _changed(record, data=inverted)
+
+
+def measured_otherwise(history: History) -> History:
+    """The first measurement is moved by as much as ten people can move it."""
+    row = matrices(history.synthetic["ever"][0].fields)[0][0]
+    at = next(n for n, r in enumerate(history.ledger) if _is_first_measurement(r, "ever"))
+    record = history.ledger[at]
+    (number,) = struct.unpack(">q", record.fields["data"])
+    moved = max(row, key=abs)
+    changed = _changed(record, data=struct.pack(">q", number + (10 if moved > 0 else -10) * abs(moved)))
+    return replace(history, ledger=_replaced(history.ledger, at, changed))
+
+
+def _is_first_measurement(record: Record, release: str) -> bool:
+    fields = record.fields
+    return fields["type"] == "measurement" and (fields["release"], fields["period"]) == (release, 1)
+
+
 def spend(factor: float) -> Callable[[Record], Record]:
     def change(record: Record) -> Record:
         releases = record.fields["releases"]
@@ -216,6 +243,7 @@ SAME, DRAW = (
 SPENT, EXACT = "4: the spending is the exact cost, within the budget", "6: without noise the columns are the exact data"
 TALLIES, KEPT = "5: tallies are a function of the log and the cuts", "6: acknowledged reports count"
 
+LEDGERED = "1: every column is the one in the ledger"
 ASKED = "the ledger begins with the study that was asked for"
 
 CHANGES: list[tuple[str, str, Change]] = [
@@ -227,7 +255,8 @@ CHANGES: list[tuple[str, str, Change]] = [
     (SAME, "a record that was seen is gone", lambda e: replace(e, seen_along={"ledger": {10**6: e.ledger[0].value}})),
     (SAME, "watch showed another digest", lambda e: replace(e, watched=[[("ever", 1, "00")]])),
     (SAME, "watch left a column out", lambda e: replace(e, watched=[_lines(e)[2:]])),
-    ("1: every column is the one in the ledger", "a bit", in_release("ever", lambda t: [*t[:-1], flip(t[-1])])),
+    (LEDGERED, "a bit", in_release("ever", lambda t: [*t[:-1], flip(t[-1])])),
+    (LEDGERED, "another contract", in_release("spells", lambda t: [_changed(t[0], sigma=1.0), *t[1:]])),
     (COLUMNS, "a column comes twice", in_release("recent", lambda t: [*t, t[-1]])),
     (COLUMNS, "a column is missing", in_release("recent", lambda t: [*t[:2], *t[3:]])),
     (COLUMNS, "two columns are swapped", in_release("recent", lambda t: [*t[:2], t[3], t[2], *t[4:]])),
@@ -253,7 +282,11 @@ CHANGES: list[tuple[str, str, Change]] = [
     (TALLIES, "a report is gone from the log", lambda e: replace(e, reports=[e.reports[0][1:], *e.reports[1:]])),
     (TALLIES, "a cut lies elsewhere", lambda e: replace(e, control=_moved(e))),
     (EXACT, "one window is another", in_release("recent", lambda t: [*t[:-1], flip(t[-1])])),
-    (EXACT, "one more has had a one", in_release("ever", lambda t: [*t[:-1], flip(t[-1])])),
+    (EXACT, "windows that are close are others", in_release("lately", lambda t: [*t[:-1], invert(t[-1])])),
+    (EXACT, "others have had a one", in_release("ever", lambda t: [*t[:-1], invert(t[-1])])),
+    (EXACT, "others are in a spell", in_release("spells", lambda t: [*t[:-1], invert(t[-1])])),
+    (EXACT, "others have matched", in_release("left", lambda t: [*t[:-2], invert(t[-2]), invert(t[-1])])),
+    (EXACT, "more people are measured", measured_otherwise),
     (EXACT, "another n", in_release("ever", lambda t: [_changed(t[0], n=1), *t[1:]])),
     (KEPT, "nobody has heard of it", lambda e: replace(e, acknowledged={("idmark-lost", 1): f"{SYMBOL_MARK}-low"})),
     (REJECTS, "one is missing", of_reject(lambda e: e.rejects[1:])),

@@ -21,7 +21,7 @@ from streamproc.cli.commands import status as status_module
 from streamproc.cli.commands.status import status_to_dict
 from streamproc.cli.demo.screen import Screen
 from streamproc.cli.demo.simulated_study import study_text
-from streamproc.cli.formatting import format_count, format_delta, format_epsilon
+from streamproc.cli.formatting import format_count, format_delta, format_epsilon, format_people
 from streamproc.cli.plan.plot import _title
 from streamproc.planning import plan_study
 from streamproc.privacy.types import Rho
@@ -150,3 +150,24 @@ def test_where_output_is_ascii_signs_are_spelt_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("count", "shown"), [(0, "0 periods"), (1, "1 period"), (2_000, "2,000 periods")])
 def test_one_of_something_is_one(count: int, shown: str) -> None:
     assert format_count(count, "period") == shown
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "0 people"), (1, "1 person"), (2_000, "2,000 people")])
+def test_one_of_the_people_is_a_person(count: int, shown: str) -> None:
+    assert format_people(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"), [(1, "1 person takes part; the study expected 2\n"), (3, "3 people take part; the study expected 2\n")]
+)
+def test_status_says_how_many_take_part(
+    n: int, shown: str, streamproc: Command, small_study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_module, "status_to_dict", lambda *read: status_to_dict(*read) | {"n": n})
+    assert shown in streamproc("status", small_study).out
+
+
+def test_a_plan_for_one_person_says_so(plan: Any) -> None:
+    code, out, _ = plan(change=("size = 23374", "size = 1"))
+    assert code == 0
+    assert "poverty: 1 person, 12 periods, " in out

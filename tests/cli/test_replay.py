@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from streamproc.cli.formatting import format_epsilon, format_rounded_up
+from streamproc.files.study_files import read_study
+from streamproc.privacy.types import Period
+from streamproc.privacy.window_flow import WindowFlowMechanism
 from streamproc.privacy.zcdp import epsilon_of_rho
+from streamproc.releases.contracts import stated_contracts
 from streamproc.service.registration import NOT_CHECKED
 from tests.cli.conftest import Command
-from tests.studies import cumulative_table, study_toml, window_table
+from tests.studies import cumulative_table, pattern_table, spell_table, study_toml, window_table
 
 T, K, PEOPLE = 4, 2, 60
 
 STUDY = study_toml(
     window_table("pairs", 2, share=0.75),
-    cumulative_table("out", event=["out,ill"]),
+    cumulative_table("out", event=["out,ill"], weights="rule"),
     name="work",
     alphabet=["in", "out,ill", "away"],
     horizon=4,
@@ -63,7 +71,8 @@ def summary(folder: Path) -> Any:
 
 
 def bins_by_hand(rows: list[list[str]], period: int) -> Counter[str]:
-    return Counter("|".join(row[period - K : period]) for row in rows)
+    """Windows are shorter before period K."""
+    return Counter("|".join(row[max(period - K, 0) : period]) for row in rows)
 
 
 def at_least_by_hand(rows: list[list[str]], period: int, one: str) -> dict[str, int]:
@@ -85,12 +94,11 @@ def test_the_summary_counts_what_the_release_files_hold(
         columns = [row[1:] for row in rows]
         for period in report[name]["periods"]:
             if name == "pairs":
-                assert len(period["bins"]) == 9
+                assert len(period["bins"]) == 3 ** min(period["period"], K)
                 assert +Counter(period["bins"]) == bins_by_hand(columns, period["period"])
             else:
                 assert period["bins"] == at_least_by_hand(columns, period["period"], "1")
-    assert [period["period"] for period in report["pairs"]["periods"]] == [2, 3, 4]
-    assert [period["period"] for period in report["out"]["periods"]] == [1, 2, 3, 4]
+        assert [period["period"] for period in report[name]["periods"]] == [1, 2, 3, 4]
 
 
 def test_the_summary_has_the_names_that_scripts_rely_on(
@@ -176,10 +184,22 @@ def test_the_table_names_the_adjacency_beside_every_cost(
     assert ended.complaint == f"{NOT_CHECKED}\n"
 
 
+def measured_of(history: Sequence[int], mechanism: WindowFlowMechanism) -> npt.NDArray[np.float64]:
+    """What one person adds to the measurements of the release `pairs`, in units of their noise."""
+    added = []
+    for t in range(1, T + 1):
+        now = 3 * np.eye(3)[history[t - 1]] - 1
+        added.append(now / mechanism.sigma(Period(t), 1, 1))
+        if t > 1:
+            before = 3 * np.eye(3)[history[t - 2]] - 1
+            added.append(np.outer(before, now).ravel() / mechanism.sigma(Period(t), 2, 2))
+    return np.concatenate(added)
+
+
 def test_the_summary_of_a_zero_out_study_states_the_same_noise_under_replace_one(
     streamproc: Command, study: Path, panel: Path, tmp_path: Path
 ) -> None:
-    """At period T of a window release by the closed form of docs/privacy.md, section 5: `q = 3`, `k = 2`, `r = 3` steps."""
+    """At period T of a window release by its definition: the largest distance of any two histories in what is measured."""
     study.write_text(STUDY.replace("rho = 0.5", 'rho = 0.5\nadjacency = "zero-out"'))
     streamproc("replay", study, panel, "--out", tmp_path)
 
@@ -187,8 +207,11 @@ def test_the_summary_of_a_zero_out_study_states_the_same_noise_under_replace_one
     assert report["rho_spent_replace_one"] == report["rho_replace_one"] > report["rho_spent"]
     assert report["epsilon_replace_one"] == epsilon_of_rho(report["rho_replace_one"], report["delta"]) > report["epsilon"]
     pairs = report["releases"]["pairs"]
-    zero_out, replace_one = (8 / 9 + 2 * 2 / 3) / 2, 1 + 1 + 2 / 3
-    assert pairs["rho_spent_replace_one"] == pytest.approx(pairs["rho_spent"] * replace_one / zero_out, rel=1e-12)
+    mechanism = stated_contracts(read_study(study), PEOPLE, insecure=False)["pairs"].mechanism
+    measured = [measured_of(symbols, mechanism) for symbols in itertools.product(range(3), repeat=T)]
+    assert pairs["rho_spent"] == pytest.approx(max(one @ one for one in measured) / 2, rel=1e-9)
+    distances = [(one - other) @ (one - other) for one, other in itertools.combinations(measured, 2)]
+    assert pairs["rho_spent_replace_one"] == pytest.approx(max(distances) / 2, rel=1e-9)
     assert pairs["periods"][-1]["rho_spent_replace_one"] == pairs["rho_spent_replace_one"]
     assert sum(release["rho_replace_one"] for release in report["releases"].values()) == pytest.approx(
         report["rho_replace_one"]
@@ -251,7 +274,7 @@ def test_repeating_writes_every_answer_beside_the_truth_for_its_owner_only(
     assert "private" in comment.lower()
     rows = list(csv.DictReader(rest.splitlines()))
     assert list(rows[0]) == ["run", "release", "period", "query", "truth", "estimate", "stderr", "low", "high"]
-    asked = [("pairs", t, "bin") for t in (2, 3, 4) for _ in range(9)]
+    asked = [("pairs", t, "bin") for t in (1, 2, 3, 4) for _ in range(3 ** min(t, K))]
     asked += [("out", t, f"atleast:{b}") for t in (1, 2, 3, 4) for b in range(1, t + 1)]
     seen = [(row["release"], int(row["period"]), row["query"].split(":")[0]) for row in rows]
     assert [row["run"] for row in rows] == [run for run in "012" for _ in asked]
@@ -263,6 +286,40 @@ def test_repeating_writes_every_answer_beside_the_truth_for_its_owner_only(
         counted = bins_by_hand(people, period) if kind == "bin" else at_least_by_hand(people, period, "out,ill")
         assert float(row["truth"]) == counted.get(label, 0) / PEOPLE
         assert float(row["low"]) <= float(row["estimate"]) <= float(row["high"])
+
+
+def test_spells_and_patterns_are_counted_beside_the_truth(
+    streamproc: Command, study: Path, panel: Path, tmp_path: Path
+) -> None:
+    spells = spell_table("spells", 2, event=["out,ill"], weights="rule")
+    returned = pattern_table("returned", "<out,ill><in>", weights="rule")
+    study.write_text(
+        study_toml(spells, returned, name="work", alphabet=ALPHABET, horizon=T, population={"size": PEOPLE}, rho=0.5)
+    )
+    assert streamproc("replay", study, panel, "--out", tmp_path, "--repeat", 2, "--seed", 11).code == 0
+
+    def in_spell(row: list[str], event: str, length: int) -> bool:
+        return len(row) >= length and set(row[-length:]) == {event}
+
+    def has_returned(row: list[str]) -> bool:
+        return ("out,ill", "in") in itertools.pairwise(row)
+
+    report = summary(tmp_path)["releases"]
+    for name in ("spells", "returned"):
+        rows = [row[1:] for row in table(tmp_path / f"{name}.csv")[1:]]
+        assert [period["period"] for period in report[name]["periods"]] == [1, 2, 3, 4]
+        for period in report[name]["periods"]:
+            seen, t = [row[: period["period"]] for row in rows], period["period"]
+            lengths = {str(length): sum(in_spell(row, "1", length) for row in seen) for length in range(1, min(t, 2) + 1)}
+            assert period["bins"] == (lengths if name == "spells" else {"matched": sum(map(has_returned, seen))})
+    people = [[symbol or history(person)[0] for symbol in history(person)] for person in range(PEOPLE)]
+    answers = list(csv.DictReader((tmp_path / "errors.csv").read_text().splitlines()[1:]))
+    assert {row["query"] for row in answers} == {"spell:1", "spell:2", "matched"}
+    for answer in answers:
+        seen, (kind, _, length) = [row[: int(answer["period"])] for row in people], answer["query"].partition(":")
+        holds = [has_returned(row) if kind == "matched" else in_spell(row, "out,ill", int(length)) for row in seen]
+        assert float(answer["truth"]) == sum(holds) / PEOPLE
+        assert float(answer["low"]) <= float(answer["estimate"]) <= float(answer["high"])
 
 
 def test_the_files_of_a_repeated_run_are_those_of_run_0(

@@ -72,10 +72,8 @@ async def waited_for(simulated: SimulatedStudy, release: str | None = None) -> l
 
 
 def test_a_wait_is_reported_once_with_the_awaited_periods() -> None:
-    """The first two columns of `w`, a window of two, come with period 2."""
-
     async def scenario() -> None:
-        assert await waited_for(await begin_study()) == [{"w": 2, "c": 1}]
+        assert await waited_for(await begin_study()) == [{"w": 1, "c": 1}]
         assert await waited_for((await run_two_periods()).simulated) == [{"w": 3, "c": 3}]
         assert await waited_for((await run_two_periods()).simulated, "c") == [{"c": 3}]
 

@@ -1,8 +1,7 @@
-"""The actcal experiment on a small panel like it, and where the real one comes from. Nothing is downloaded here."""
+"""Where the real panel comes from. Nothing is downloaded here."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import subprocess
 import zipfile
@@ -10,13 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from experiments import actcal, actcal_data, ratios
-from experiments.answers import BIMONTHLY
+from experiments import actcal_data, subjects
 from experiments.report import Settings
-from experiments.trials import Symbols
 from streamproc.errors import PanelFileError
 
 
@@ -24,50 +20,6 @@ from streamproc.errors import PanelFileError
 def fresh(settings: Settings, tmp_path: Path) -> Settings:
     """With a folder in which nothing was kept yet."""
     return replace(settings, out=tmp_path / "out")
-
-
-def test_paper_and_ours_stand_side_by_side_for_each_budget_and_question(settings: Settings, levels: Symbols) -> None:
-    actcal.report(replace(settings, runs=2), levels)
-
-    with (settings.out / "actcal.csv").open() as file:
-        lines = list(csv.DictReader(file))
-    assert [line["question"] for line in lines] == 3 * [
-        "all bins",
-        *BIMONTHLY,
-        "no work in at least b months, all b",
-        "no work in at least 3 months so far",
-        "no work in at least 6 months so far",
-    ]
-    for line in lines:
-        for kind in ("rms", "max"):
-            ratio = float(line[f"{kind}_ours"]) / float(line[f"{kind}_paper"])
-            assert float(line[f"{kind}_ratio"]) == pytest.approx(ratio, rel=1e-4)
-    assert (settings.out / "actcal.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_questions_mean_what_they_say(settings: Settings, levels: Symbols) -> None:
-    window = actcal._window(replace(settings, runs=1), levels, 0.05)
-    truth = {comparison.question: comparison.truth for comparison in window}
-    for place, month in enumerate((2, 4, 6, 8, 10, 12)):
-        before, now = levels[:, month - 2], levels[:, month - 1]
-        expected = {
-            "no work in at least one month": (before == 3) | (now == 3),
-            "no work in both months": (before == 3) & (now == 3),
-            "found work": (before == 3) & (now != 3),
-            "full time in both months": (before == 0) & (now == 0),
-        }
-        assert {question: truth[question][place] for question in expected} == pytest.approx(
-            {question: holds.mean() for question, holds in expected.items()}
-        )
-
-
-def test_the_running_counts_are_those_of_months_without_work(settings: Settings, levels: Symbols) -> None:
-    everything, three, six = actcal._cumulative(replace(settings, runs=1), levels, 0.05)
-    months = np.cumsum(levels == 3, axis=1)
-
-    assert everything.truth.shape == (78,)
-    assert three.truth.tolist() == [(months[:, t] >= 3).mean() for t in range(2, 12)]
-    assert six.truth.tolist() == [(months[:, t] >= 6).mean() for t in range(5, 12)]
 
 
 def wheel(folder: Path, table: str, member: str = "sequenzo/datasets/actcal.csv") -> Path:
@@ -149,5 +101,5 @@ def test_without_actcal_the_other_panel_is_still_compared(
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1))
 
-    assert [subject.name for subject in ratios.subjects(fresh)] == ["poverty"]
+    assert [subject.name for subject in subjects.both_panels(fresh)] == ["poverty"]
     assert "left out actcal: pip could not download" in printed()

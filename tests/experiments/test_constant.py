@@ -14,10 +14,11 @@ from experiments.report import Settings
 from experiments.trials import Trial
 from streamproc.releases.window import WindowContract
 from streamproc.study import WindowRelease
+from streamproc.study.releases import Measure
 
 
-def contract(measure: str = "contrast", people: int = 25_000) -> WindowContract:
-    release = WindowRelease("window", constant.K, measure)  # type: ignore[arg-type]
+def contract(measure: Measure = "flow", people: int = 25_000) -> WindowContract:
+    release = WindowRelease("window", constant.K, measure)
     made = Trial.of(release, "01", panels.constant(people, constant.HORIZON, 1), constant.RHO).contract
     assert isinstance(made, WindowContract)
     return made
@@ -57,17 +58,17 @@ def test_debiased_answers_are_centred_and_the_naive_reading_of_a_wider_window_is
     assert np.all(errors[0] < -4 * pad)
 
 
-@pytest.mark.parametrize("measure", ["contrast", "histogram"])
+@pytest.mark.parametrize("measure", ["flow", "paper"])
 @pytest.mark.parametrize("width", [2, 3])
 @pytest.mark.parametrize("debiased", [True, False])
 def test_the_bound_is_reached_by_no_panel_whose_bins_are_off_by_at_most_n_pad(
-    measure: str, width: int, debiased: bool
+    measure: Measure, width: int, debiased: bool
 ) -> None:
     """All corners of what may happen: every bin off by `-n_pad`, 0 or `n_pad`, subject to the known total."""
     made = contract(measure)
     n, pad = made.n, made.n_pad
     corners = np.stack(np.meshgrid(*[[-pad, 0, pad]] * 8), axis=-1).reshape(-1, 8)
-    if measure == "contrast":
+    if measure == "flow":
         corners = corners[corners.sum(axis=1) == 0]
     counts = corners + pad
     counts[:, 7] += n
@@ -85,7 +86,7 @@ def test_a_width_above_k_has_no_bound() -> None:
 
 
 def test_runs_that_leave_the_bound_are_counted() -> None:
-    errors = constant._Errors("contrast", 3, "debiased", np.array([[0.0, 0.2], [0.0, 0.0]]), (-0.1, 0.1))
+    errors = constant._Errors("flow", 3, "debiased", np.array([[0.0, 0.2], [0.0, 0.0]]), (-0.1, 0.1))
 
     assert errors.line()[-1] == "50.0%"
     assert replace(errors, bound=None).line()[-2:] == ("none: refused", "")

@@ -16,7 +16,7 @@ from tests.offline.test_summary import STUDY, summarised
 
 def test_a_release_without_synthetic_people_is_a_header(tmp_path: Path) -> None:
     contract = stated_contracts(parse_study(PANEL_STUDY), 2, insecure=True)["pairs"]
-    nobody = Panel(contract, (np.zeros(0, dtype=np.uint8),) * 3)
+    nobody = Panel(contract, (np.zeros(0, dtype=np.uint8),) * 3, measurements=None)
 
     paths = write_results(tmp_path, {"pairs": nobody}, summarised(STUDY), repeated=False)
 

@@ -19,17 +19,35 @@ from streamproc.panel import Panel
 from streamproc.panel.metadata import metadata_text
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
-from streamproc.protocol.columns import ContractRecord, decode_synthetic
+from streamproc.protocol.codec import pack
+from streamproc.protocol.columns import ContractRecord, MatrixChunk, decode_synthetic
+from streamproc.protocol.ledger import PeriodRecord, decode_ledger
 from streamproc.protocol.registry_format import Entry, digest_people, encode_entry, encode_header
 from streamproc.protocol.reports import ReportBatch, encode_report
 from streamproc.releases.contracts import stated_contracts
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease, Study
+from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease, Study, WindowRelease
 from streamproc.testing import in_virtual_time
 from tests.fuzz.mutators import framed
 from tests.protocol.examples import EXAMPLES
 from tests.stream_model.simulated_study import SimulatedStudy, random_histories
 from tests.studies import build_study
+
+
+def study_of_every_kind(alphabet: str, partitions: int = 2) -> Study:
+    """A study of three periods with a release of each kind and measure."""
+    event = (alphabet[-1],)
+    return build_study(
+        WindowRelease("w", 2),
+        WindowRelease("wp", 2, measure="paper"),
+        CumulativeRelease("c", event, weights="rule"),
+        CumulativeRelease("cp", event, measure="paper"),
+        SpellRelease("s", event, length=2, weights="rule"),
+        PatternRelease("p", pattern=f"{alphabet[-1]}{{2}}", weights="rule"),
+        horizon=3,
+        alphabet=alphabet,
+        partitions=partitions,
+    )
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,7 @@ def left() -> Left:
 
 
 async def _lived() -> Left:
-    study = build_study(horizon=3, partitions=1, alphabet="abc")
+    study = study_of_every_kind("abc", partitions=1)
     simulated = await SimulatedStudy(study).begin()
     values = [encode_report(f"p{number}", 1, "abc"[number % 3]) for number in range(9)]
     values.append(ReportBatch(["p1", "p2"], np.array([2, 2], np.uint16), np.array([0, 1], np.uint8)).encode())
@@ -93,6 +111,14 @@ def whole_topics(*names: str) -> list[bytes]:
 
 
 @cache
+def ledgers() -> list[bytes]:
+    """The ledger after one period, which more mutations leave valid, and the whole."""
+    values = left().topics["ledger"]
+    first = next(place for place, value in enumerate(values) if isinstance(decode_ledger(value), PeriodRecord))
+    return [framed(values[: first + 1]), framed(values)]
+
+
+@cache
 def reports() -> list[bytes]:
     """Reports in usual and unusual forms, for three people and three periods."""
     plain = [encode_report(individual, period, symbol) for individual in ("p", "ö", "l" * 40) for period in (1, 2, 3) for symbol in "ab?"]  # fmt: skip  # noqa: E501
@@ -120,16 +146,29 @@ adjacency = "replace-one"
 name = "quarterly"
 kind = "window"
 k = 3
-measure = "contrast"
+measure = "paper"
 beta = 0.05
 share = 0.5
 
 [[release]]
 name = "months-poor"
 kind = "cumulative"
-counter = "sqrt"
-allocation = "equal-max"
+measure = "flow"
+most = 2
+weights = "tuned"
+tune = "mean"
 event = ["1"]
+
+[[release]]
+name = "poor-for"
+kind = "spell"
+length = 2
+event = ["1"]
+
+[[release]]
+name = "ever-twice"
+kind = "pattern"
+pattern = "1{2}"
 
 [broker]
 url = "embedded:poverty"
@@ -181,7 +220,7 @@ def _parquet(table: object) -> bytes:
 @cache
 def replayed() -> tuple[Panel, ...]:
     """The panels of a study, with their measurements."""
-    study = build_study(horizon=3)
+    study = study_of_every_kind("01")
     public = stated_contracts(study, 9, insecure=True)
     return tuple(
         replay_study(study, public, tallies_of(study, random_histories(study, 9)), SeededEntropy(1)).panels.values()
@@ -225,16 +264,26 @@ def registries() -> list[bytes]:
     return [one, one + encode_entry(replay, {people.digest}) + encode_entry(stream, ())]
 
 
-def flow_contracts() -> list[bytes]:
-    """Records of contracts with matrices: short ones, and one that needs several records."""
-    short = (
-        CumulativeRelease("c", ("1",), measure="flow", weights="rule"),
-        SpellRelease("s", ("1",), length=2, weights="rule"),
-        PatternRelease("p", pattern="1{2}", weights="rule"),
-    )
-    long = CumulativeRelease("l", ("1",), measure="flow", weights="rule")
+@cache
+def contract_records() -> list[list[bytes]]:
+    """The records of a contract of each kind and measure, and those of one whose matrices need several records."""
+    long = CumulativeRelease("l", ("1",), weights="rule")
     contracts = [
-        *stated_contracts(build_study(*short, horizon=3), 9, insecure=True).values(),
+        *(panel.contract for panel in replayed()),
         *stated_contracts(build_study(long, horizon=80), 9, insecure=True).values(),
     ]
-    return [value for contract in contracts for value in ContractRecord(contract, 9).encode_records()]
+    return [ContractRecord(contract, contract.n_star or 9).encode() for contract in contracts]
+
+
+@cache
+def divided_contracts() -> list[list[bytes]]:
+    """The records of short contracts with matrices, of which each record holds a part."""
+    divided = []
+    for panel in replayed():
+        fields = panel.contract.to_dict() | {"n_star": len(panel.columns[0])}
+        if "matrices" in fields:
+            first, *others = [fields["matrices"][start : start + 20] for start in range(0, len(fields["matrices"]), 20)]
+            contract = pack("contract", fields | {"matrices": first, "matrix_chunks": len(others)})
+            chunks = [MatrixChunk(panel.contract.name, part, data) for part, data in enumerate(others, start=1)]
+            divided.append([contract, *(chunk.encode() for chunk in chunks)])
+    return divided

@@ -15,6 +15,7 @@ from streamproc.protocol.columns import (
     ColumnChunk,
     ContractRecord,
     LongContract,
+    MatrixChunk,
     decode_contract,
     decode_synthetic,
 )
@@ -36,6 +37,7 @@ from streamproc.protocol.reports import (
 from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
+from tests.protocol.examples import CONTRACTS
 from tests.stream_model.reference_model import Closed, Model, rejected_reports
 from tests.stream_model.report_sequences import LogRecord
 
@@ -128,19 +130,34 @@ def _synthetic(data: bytes) -> None:
     decoded = decode_synthetic(data)
     if isinstance(decoded, ColumnChunk):
         assert len(decoded.symbols()) == decoded.rows
-    elif not isinstance(decoded, LongContract):
-        again = decode_synthetic(decoded.encode())
-        assert not isinstance(again, LongContract)
+    elif isinstance(decoded, MatrixChunk):
+        assert decode_synthetic(decoded.encode()) == decoded
+    elif isinstance(decoded, ContractRecord):
+        again, _ = _begun([decode_synthetic(value) for value in decoded.encode()])
         assert again.encode() == decoded.encode()
 
 
+_Synthetic = ContractRecord | LongContract | MatrixChunk | ColumnChunk
+
+
+def _begun(records: list[_Synthetic]) -> tuple[ContractRecord, list[_Synthetic]]:
+    """The contract with which a topic begins, and the records after it."""
+    first, rest = (records[0], records[1:]) if records else (None, [])
+    if isinstance(first, ContractRecord):
+        return first, rest
+    if isinstance(first, LongContract):
+        for place, chunk in enumerate(rest, start=1):
+            if not isinstance(chunk, MatrixChunk):
+                break
+            if (complete := first.add(chunk)) is not None:
+                return complete, rest[place:]
+    raise Malformed("a topic begins with its contract")
+
+
 def _columns(data: bytes) -> None:
-    records = [decode_synthetic(value) for value in mutators.frames(data)]
-    first = records[0] if records else None
-    if not isinstance(first, ContractRecord):
-        raise Malformed("a topic begins with its contract")
+    first, rest = _begun([decode_synthetic(value) for value in mutators.frames(data)])
     assembler = ColumnAssembler(first)
-    for chunk in records[1:]:
+    for chunk in rest:
         if isinstance(chunk, ColumnChunk):
             column = assembler.add(chunk)
             assert column is None or len(column.symbols) == first.n_star
@@ -202,18 +219,20 @@ WIRE_TARGETS = (
         (decode_synthetic, decode_contract, packing.unpack_symbols),
         _synthetic,
         lambda: [
-            *seeds.examples_of("contract-window", "contract-cumulative", "column-1-bit", "column-2-bits"),
-            *seeds.topic("synthetic.w"),
-            *seeds.topic("synthetic.c"),
-            *seeds.flow_contracts(),
+            *seeds.examples_of(*CONTRACTS, "matrices", "column-1-bit", "column-2-bits"),
+            *(value for release in seeds.left().study.releases for value in seeds.topic(f"synthetic.{release.name}")),
+            *(value for records in seeds.contract_records() for value in records),
         ],
         *_RECORD,
     ),
     Target(
         "columns",
-        (ColumnAssembler,),
+        (ColumnAssembler, LongContract),
         _columns,
-        lambda: seeds.whole_topics("synthetic.w", "synthetic.c"),
+        lambda: [
+            *seeds.whole_topics(*(f"synthetic.{release.name}" for release in seeds.left().study.releases)),
+            *(mutators.framed(records) for records in seeds.divided_contracts()),
+        ],
         mutators.of_records,
         (Malformed, VerificationFailed),
         MANY,
@@ -238,7 +257,7 @@ WIRE_TARGETS = (
         "chain",
         (verify_chain, LedgerVerifier),
         _chain,
-        lambda: seeds.whole_topics("ledger"),
+        seeds.ledgers,
         mutators.of_ledger,
         (VerificationFailed,),
         MANY,

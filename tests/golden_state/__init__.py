@@ -1,1 +1,1 @@
-"""State folders as each version of the state files wrote them, with what must come out of going on from them."""
+"""State folders as each version of the state files wrote them, with what came out of going on from them."""

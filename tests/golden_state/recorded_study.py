@@ -10,20 +10,45 @@ import asyncio
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from streamproc.files.study_files import read_study
 from streamproc.log.topic_setup import wanted_settings
 from tests.stream.deployed_study import DeployedStudy
 from tests.stream.programs import Programs
-from tests.studies import StudyParameters
+from tests.studies import StudyParameters, cumulative_table, pattern_table, spell_table, study_toml, window_table
 
 HERE = Path(__file__).parent
 SEED = 7
 
+
+@dataclass(frozen=True)
+class RecordedParameters(StudyParameters):
+    """The parameters of a study with a release of each kind and measure."""
+
+    def text(self, url: str) -> str:
+        event, twice = list(self.event), f"{self.event[0]}{{2}}"
+        return study_toml(
+            window_table("recent", self.k),
+            window_table("recent-paper", self.k, measure="paper"),
+            cumulative_table("counts", event=event),
+            cumulative_table("counts-paper", event=event, measure="paper"),
+            spell_table("spells", 2, event=event),
+            pattern_table("matches", twice),
+            name=self.name,
+            alphabet=self.alphabet,
+            horizon=self.horizon,
+            population={"size": self.people, "duplicates": self.duplicates, "roster": self.roster},
+            rho=self.rho,
+            broker={"url": url, "partitions": self.partitions},
+        )
+
+
 STUDIES = (
-    StudyParameters("first", alphabet=("a", "b", "c"), event=("b", "c"), partitions=2, people=60),
-    StudyParameters("last", partitions=2, people=60, duplicates="last", roster="people.txt"),
+    RecordedParameters("first", alphabet=("a", "b", "c"), event=("b", "c"), partitions=2, people=60),
+    # The paper's window release has no column before period 3, so its state is recorded before its first step.
+    RecordedParameters("last", k=3, partitions=2, people=60, duplicates="last", roster="people.txt"),
 )
 
 Records = Mapping[str, Sequence[Sequence[tuple[str | None, str | None]]]]

@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tests.mutation.syntax_patch import Mutation
-
-
-@dataclass(frozen=True)
-class Fault(Mutation):
-    """A mutation that certain tests must notice."""
-
-    tests: tuple[str, ...]
-    """Files below `tests/`."""
-
+from tests.mutation.fault import Fault
+from tests.mutation.flow_faults import FLOW_FAULTS
 
 FAULTS = (
     Fault(
         "half the noise is calibrated",
         "streamproc.privacy.window",
-        "WindowMechanism.calibrated",
+        "WindowPaperMechanism.calibrated",
         "unit.cost(Period(horizon)) / Fraction(rho)",
         "unit.cost(Period(horizon)) / Fraction(rho) / 4",
         ("privacy/test_accountant.py",),
     ),
     Fault(
-        "half the noise is drawn at later steps",
-        "streamproc.releases.window_synthesis",
-        "_later_step",
-        "noise.gaussian(contrasts(by_overlap).ravel(), mechanism.sigma_later)",
-        "noise.gaussian(contrasts(by_overlap).ravel(), mechanism.sigma_later / 2)",
-        ("releases/test_window.py",),
+        "half the noise is drawn on histograms",
+        "streamproc.releases.window_paper",
+        "WindowPaperContract.measure_tally",
+        "noise.gaussian(counts + self.n_pad, self.mechanism.sigma)",
+        "noise.gaussian(counts + self.n_pad, self.mechanism.sigma / 2)",
+        ("releases/test_window.py::test_released_counts_err_as_promised",),
     ),
     Fault(
         "half the noise is drawn by the counters",
-        "streamproc.releases.cumulative_synthesis",
+        "streamproc.releases.cumulative_paper_synthesis",
         "_measure",
         "mechanism.sigmas[b - 1]",
         "mechanism.sigmas[b - 1] / 2",
-        ("releases/test_cumulative.py",),
+        ("releases/test_cumulative_paper.py",),
     ),
     Fault(
-        "replace-one is treated as zero-out in windows",
+        "replace-one is treated as zero-out in histograms",
         "streamproc.privacy.window",
-        "WindowMechanism._sensitivities",
+        "WindowPaperMechanism.cost",
         "self.adjacency is Adjacency.ZERO_OUT",
         "True",
         ("privacy/test_window_cost.py",),
@@ -51,21 +41,13 @@ FAULTS = (
     Fault(
         "replace-one is treated as zero-out in counters",
         "streamproc.privacy.cumulative",
-        "_worst_costs",
+        "_worst_cost",
         "horizon = len(weights)",
         """
         horizon = len(weights)
         adjacency = Adjacency.ZERO_OUT
         """,
         ("privacy/test_cumulative_cost.py",),
-    ),
-    Fault(
-        "shared overlaps are counted one too few",
-        "streamproc.privacy.window",
-        "WindowMechanism._sensitivities",
-        "-(-later // self.k)",
-        "later // self.k",
-        ("privacy/test_window_cost.py",),
     ),
     Fault(
         "one level of the tree counter is left out",
@@ -119,14 +101,6 @@ FAULTS = (
         ("privacy/test_noise.py",),
     ),
     Fault(
-        "rows follow the totals of the real data",
-        "streamproc.releases.window_synthesis",
-        "_later_step",
-        "state.counts.reshape(q, overlaps).sum(axis=0)",
-        "tally.reshape(overlaps, q).sum(axis=1) + contract.n_pad * q",
-        ("releases/test_window.py",),
-    ),
-    Fault(
         "the rows that are moved are not chosen at random",
         "streamproc.releases.row_assignment",
         "_correct_counts",
@@ -152,11 +126,11 @@ FAULTS = (
     ),
     Fault(
         "running counts are clamped in the wrong direction",
-        "streamproc.releases.cumulative_synthesis",
+        "streamproc.releases.cumulative_paper_synthesis",
         "step_cumulative",
         "np.clip(wanted, state.sums[1 : period + 1], state.sums[:period])",
         "np.clip(wanted, 0, state.sums[1 : period + 1])",
-        ("releases/test_cumulative.py",),
+        ("releases/test_cumulative_paper.py",),
     ),
     Fault(
         "padding is half of what it should be",
@@ -170,17 +144,9 @@ FAULTS = (
         "answers keep the padding",
         "streamproc.panel.panel",
         "make_answer",
-        "float(weights @ counts) - contract.n_pad * float(weights.sum())",
+        "float(weights @ counts) - contract.padding(period) * float(weights.sum())",
         "float(weights @ counts)",
         ("panel/test_panel.py",),
-    ),
-    Fault(
-        "standard errors forget that the total is known",
-        "streamproc.releases.window_accuracy",
-        "noise_variance",
-        'mechanism.measure == "contrast"',
-        "False",
-        ("panel/test_accuracy.py", "panel/test_panel.py"),
     ),
     Fault(
         "intervals of clamped counts are centred on the clamped value",
@@ -270,4 +236,5 @@ FAULTS = (
         "different > clamped",
         ("protocol/test_release_audit.py",),
     ),
+    *FLOW_FAULTS,
 )

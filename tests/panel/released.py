@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from streamproc.panel import AtLeast, Panel, Query, exactly
+from streamproc.panel import Panel, Query, exactly
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName
 from streamproc.privacy.types import Period
-from streamproc.privacy.window import Measure
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
 from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, Release, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, Release, SpellRelease, WindowRelease
+from streamproc.study.releases import Weights
+from tests.releases.random_studies import MEASURES
 from tests.studies import build_study
 
 ALPHABETS = [("0", "1"), ("A", "B", "C"), ("in work", "out, of work", 'in "school"', "ällt", "nan")]
@@ -43,20 +43,27 @@ def panels(draw: st.DrawFn) -> Panel:
     alphabet = draw(st.sampled_from(ALPHABETS))
     horizon = draw(st.integers(1, 6))
     release: Release
-    if draw(st.booleans()):
-        measure: Measure = draw(st.sampled_from(["contrast", "histogram"]))
-        release = WindowRelease("r", draw(st.integers(1, min(horizon, 3))), measure=measure)
-    else:
-        counter: CounterName = draw(st.sampled_from(["sqrt", "tree", "honaker"]))
-        release = CumulativeRelease("r", event=(alphabet[1],), counter=counter)
+    match draw(st.sampled_from(["window", "cumulative", "spell", "pattern"])):
+        case "window":
+            measure = draw(st.sampled_from(MEASURES))
+            release = WindowRelease("r", draw(st.integers(1, min(horizon, 3))), measure=measure)
+        case "cumulative":
+            measure = draw(st.sampled_from(MEASURES))
+            weights: Weights | None = None if measure == "paper" else "rule"
+            release = CumulativeRelease("r", event=(alphabet[1],), measure=measure, weights=weights)
+        case "spell":
+            release = SpellRelease("r", event=(alphabet[1],), length=min(horizon, 2), weights="rule")
+        case _:
+            release = PatternRelease("r", pattern="<" + alphabet[1] + ">{2}", weights="rule")
     periods = draw(st.integers(0, horizon))
     return released(release, alphabet, horizon, periods, draw(st.integers(1, 30)), draw(st.integers(0, 99)))
 
 
 def queries(panel: Panel) -> list[Query]:
-    if isinstance(panel.contract, WindowContract):
-        return [exactly(symbol) for symbol in panel.contract.alphabet]
-    return [AtLeast(b) for b in range(1, panel.contract.mechanism.horizon + 1)]
+    contract = panel.contract
+    if isinstance(contract, WindowContract):
+        return [exactly(symbol) for symbol in contract.alphabet]
+    return [contract.parse_query(name).query for name in contract.suggested_queries()]
 
 
 def assert_same_columns(found: Panel, panel: Panel) -> None:

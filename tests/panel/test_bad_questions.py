@@ -16,11 +16,16 @@ from hypothesis import strategies as st
 
 from streamproc.errors import InvalidInput, UnsupportedQuery
 from streamproc.panel import Answer, AtLeast, LastSymbols, Panel, count_of, exactly, in_a_row
+from streamproc.releases.query import EventCount, InSpell
+from streamproc.releases.query import ask as ask_in_words
 from streamproc.study import CumulativeRelease, WindowRelease
 from tests.panel.released import released
+from tests.releases.random_studies import KINDS, release_of
 
 WINDOW = released(WindowRelease("w", 3), ("0", "1"), 5, 4, 20, seed=1)
-CUMULATIVE = released(CumulativeRelease("c", event=("1",)), ("0", "1"), 5, 4, 20, seed=1)
+CUMULATIVE = released(CumulativeRelease("c", event=("1",), weights="rule"), ("0", "1"), 5, 4, 20, seed=1)
+OTHERS = [released(release_of(kind), ("0", "1"), 5, 4, 20, seed=1) for kind in KINDS if not kind.endswith("-flow")]
+"""Panels of the other kinds and measures, to which every question is put too."""
 COLUMNS_ONLY = Panel(CUMULATIVE.contract, CUMULATIVE.columns, None)
 HUGE = 10**5000
 """Python refuses to print it."""
@@ -94,6 +99,10 @@ BAD: list[tuple[Ask, dict[str, Any] | tuple[Any, ...], str]] = [
     (AtLeast, (None,), "AtLeast: b must be a whole number, got nothing"),
     (AtLeast, (0,), "AtLeast: b must be a whole number from 1 to 10000, got 0"),
     (AtLeast, (HUGE,), "AtLeast: b must be a whole number from 1 to 10000, got an integer"),
+    (EventCount, (-1,), "EventCount: b must be a whole number from 0 to 10000, got -1"),
+    (EventCount, ("3",), "EventCount: b must be a whole number, got '3'"),
+    (InSpell, (0,), "InSpell: length must be a whole number from 1 to 10000, got 0"),
+    (InSpell, (HUGE,), "InSpell: length must be a whole number from 1 to 10000, got an integer"),
     (last, {"name": None}, "LastSymbols: name must be one line of text, got nothing"),
     (last, {"name": "two\nlines"}, r"LastSymbols: name must be one line of text, got 'two\\nlines'"),
     (last, {"width": -1}, "LastSymbols: width must be a whole number from 1 to 10000, got -1"),
@@ -192,6 +201,7 @@ SCALARS = st.one_of(
     st.binary(max_size=3),
     st.dates(),
     st.sampled_from([np.int8(3), np.uint64(3), np.float32(0.5), np.bool_(True), np.str_("1"), np.array(1), np.ones(2)]),
+    st.sampled_from(['count("1") >= 2 of 3', "events >= 2", "events == 5", "spell >= 2", "matched", "spell >= 10001"]),
     st.sampled_from([object(), int, len, bool, broken, exactly, exactly("1"), AtLeast(1), WINDOW, WINDOW.contract]),
 )
 ANYTHING = st.recursive(
@@ -223,6 +233,9 @@ QUESTIONS: dict[Ask, list[str]] = {
     poor_in_a_row: ["symbols", "length", "of"],
     last: ["predicate", "name", "width", "symbols"],
     AtLeast: ["b"],
+    EventCount: ["b"],
+    InSpell: ["length"],
+    ask_in_words: ["text"],
 }
 METHODS: dict[Ask, list[str]] = {
     ask_of_window: ["query", "period", "level"],
@@ -261,8 +274,8 @@ def test_any_value_in_any_question_is_answered_or_refused(data: st.DataObject) -
     named = {name: data.draw(ANYTHING) for name in data.draw(st.sets(st.sampled_from(QUESTIONS[ask]), min_size=1))}
     query = answered(ask, **named)
     if query is not None:
-        check_answer(answered(WINDOW.fraction, query))
-        check_answer(answered(CUMULATIVE.fraction, query))
+        for panel in (WINDOW, CUMULATIVE, *OTHERS):
+            check_answer(answered(panel.fraction, query))
 
 
 @given(st.lists(ANYTHING, max_size=4))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +13,15 @@ from hypothesis import strategies as st
 from streamproc.errors import BudgetExceeded, Refused
 from streamproc.privacy.accountant import Mechanism, PrivacyAccountant, split_budget, total_spent
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName
-from streamproc.privacy.cumulative import Allocation, CumulativeMechanism
+from streamproc.privacy.automaton import Automaton, event_counter, spell_counter, transitions_of
+from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.directed_rounding import float_up
+from streamproc.privacy.flow import FlowMechanism
+from streamproc.privacy.flow_design import design_matrices, rule_weights
 from streamproc.privacy.types import Period, Rho
-from streamproc.privacy.window import Measure, WindowMechanism
+from streamproc.privacy.window import WindowPaperMechanism
+from streamproc.privacy.window_flow import WindowFlowMechanism
+from streamproc.study.pattern import compile_pattern
 
 adjacencies = st.sampled_from(Adjacency)
 rhos = st.floats(-6, 1).map(lambda power: 10.0**power) | st.sampled_from([1e-6, 0.001, 0.005, 0.05, 1.0, 10.0])
@@ -42,54 +45,78 @@ def check_spending(mechanism: Mechanism, rho: float, horizon: int) -> None:
     assert all(Fraction(spent) >= mechanism.cost(Period(t)) for t, spent in enumerate(shown))
 
 
-@given(st.integers(2, 64), st.integers(1, 12), st.integers(0, 60), st.sampled_from(get_args(Measure)), adjacencies, rhos)
+WINDOWS: list[type[WindowFlowMechanism] | type[WindowPaperMechanism]] = [WindowFlowMechanism, WindowPaperMechanism]
+
+
+def flow_mechanism(automaton: Automaton, horizon: int, adjacency: Adjacency, rho: float) -> FlowMechanism:
+    """The mechanism of a cumulative, spell or pattern release, with the weights of the rule."""
+    periods = transitions_of(automaton, horizon)
+    matrices = design_matrices(periods, rule_weights(periods))
+    return FlowMechanism.calibrated(automaton, horizon, matrices, adjacency, rho)
+
+
+automata = (
+    st.integers(1, 16).map(event_counter)
+    | st.integers(1, 6).map(spell_counter)
+    | st.sampled_from(["1{3}", "01", "1+0", "1.1"]).map(lambda text: Automaton.of_table(compile_pattern(text, ("0", "1"))))
+)
+
+
+@given(st.integers(2, 64), st.integers(1, 12), st.integers(0, 60), st.sampled_from(WINDOWS), adjacencies, rhos)
 def test_a_window_release_spends_its_budget_and_no_more(
-    q: int, k: int, later: int, measure: Measure, adjacency: Adjacency, rho: float
+    q: int,
+    k: int,
+    later: int,
+    measured: type[WindowFlowMechanism] | type[WindowPaperMechanism],
+    adjacency: Adjacency,
+    rho: float,
 ) -> None:
-    mechanism = WindowMechanism.calibrated(q=q, k=k, horizon=k + later, measure=measure, adjacency=adjacency, rho=rho)
+    mechanism = measured.calibrated(q=q, k=k, horizon=k + later, adjacency=adjacency, rho=rho)
     check_spending(mechanism, rho, k + later)
 
 
-@given(st.integers(1, 16), st.sampled_from(get_args(CounterName)), st.sampled_from(get_args(Allocation)), adjacencies, rhos)
-def test_a_cumulative_release_spends_its_budget_and_no_more(
-    horizon: int, name: CounterName, allocation: Allocation, adjacency: Adjacency, rho: float
+@given(automata, st.integers(1, 16), adjacencies, rhos)
+def test_a_release_on_an_automaton_spends_its_budget_and_no_more(
+    automaton: Automaton, horizon: int, adjacency: Adjacency, rho: float
 ) -> None:
-    mechanism = CumulativeMechanism.calibrated(
-        horizon=horizon, counter_name=name, allocation=allocation, adjacency=adjacency, rho=rho
-    )
-    check_spending(mechanism, rho, horizon)
+    check_spending(flow_mechanism(automaton, horizon, adjacency, rho), rho, horizon)
+
+
+@given(st.integers(1, 16), adjacencies, rhos)
+def test_a_cumulative_release_of_the_paper_spends_its_budget_and_no_more(
+    horizon: int, adjacency: Adjacency, rho: float
+) -> None:
+    check_spending(CumulativeMechanism.calibrated(horizon=horizon, adjacency=adjacency, rho=rho), rho, horizon)
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("rho", [1e-6, 0.005, 10.0])
 def test_a_long_cumulative_release_spends_its_budget_and_no_more(adjacency: Adjacency, rho: float) -> None:
-    mechanism = CumulativeMechanism.calibrated(
-        horizon=130, counter_name="sqrt", allocation="equal-max", adjacency=adjacency, rho=rho
-    )
-    check_spending(mechanism, rho, 130)
+    check_spending(flow_mechanism(event_counter(64), 130, adjacency, rho), rho, 130)
 
 
-@pytest.mark.parametrize("name", ["tree", "honaker"])
-def test_other_counters_too_spend_a_long_budget_and_no_more(name: CounterName) -> None:
-    mechanism = CumulativeMechanism.calibrated(
-        horizon=130, counter_name=name, allocation="cubic", adjacency=Adjacency.REPLACE_ONE, rho=0.3
-    )
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_long_cumulative_release_of_the_paper_spends_its_budget_and_no_more(adjacency: Adjacency) -> None:
+    mechanism = CumulativeMechanism.calibrated(horizon=130, adjacency=adjacency, rho=0.3)
     assert 0.3 - 1e-12 <= PrivacyAccountant("r", Rho(0.3), mechanism, Period(130)).spent <= 0.3
 
 
 @pytest.mark.parametrize(
     ("horizon", "adjacency"),
-    [(2000, Adjacency.ZERO_OUT), pytest.param(1000, Adjacency.REPLACE_ONE, marks=pytest.mark.slow)],
+    [
+        (500, Adjacency.ZERO_OUT),
+        (500, Adjacency.REPLACE_ONE),
+        pytest.param(2000, Adjacency.ZERO_OUT, marks=pytest.mark.slow),
+        pytest.param(1000, Adjacency.REPLACE_ONE, marks=pytest.mark.slow),
+    ],
 )
 def test_rounding_over_the_longest_horizons_keeps_to_the_budget(horizon: int, adjacency: Adjacency) -> None:
-    mechanism = CumulativeMechanism.calibrated(
-        horizon=horizon, counter_name="sqrt", allocation="equal-max", adjacency=adjacency, rho=1.0
-    )
-    check_spending(mechanism, 1.0, horizon)
+    mechanism = CumulativeMechanism.calibrated(horizon=horizon, adjacency=adjacency, rho=1.0)
+    assert 1 - 1e-12 <= PrivacyAccountant("r", Rho(1.0), mechanism, Period(horizon)).spent <= 1
 
 
 def test_the_step_that_would_pass_the_budget_is_refused_before_it_is_taken() -> None:
-    mechanism = WindowMechanism.calibrated(q=2, k=3, horizon=12, measure="contrast", adjacency=Adjacency.ZERO_OUT, rho=0.01)
+    mechanism = WindowPaperMechanism.calibrated(q=2, k=3, horizon=12, adjacency=Adjacency.ZERO_OUT, rho=0.01)
     accountant = PrivacyAccountant("quarterly", Rho(0.01), replace(mechanism, adjacency=Adjacency.REPLACE_ONE))
     with pytest.raises(BudgetExceeded) as refused:
         for _ in range(12):
@@ -103,28 +130,51 @@ def test_the_step_that_would_pass_the_budget_is_refused_before_it_is_taken() -> 
     assert all(part in str(refused.value) for part in ("quarterly", f"period {accountant.period + 1}", "0.01"))
 
 
-@given(adjacencies, st.sampled_from(get_args(Measure)), st.floats(1e-6, 10))
+@given(adjacencies, st.floats(1e-6, 10))
 @settings(max_examples=20)
-def test_noise_for_a_larger_budget_does_not_reach_the_horizon(adjacency: Adjacency, measure: Measure, rho: float) -> None:
-    mechanism = WindowMechanism.calibrated(q=3, k=2, horizon=6, measure=measure, adjacency=adjacency, rho=rho * (1 + 1e-9))
-    with pytest.raises(BudgetExceeded):
-        driven(mechanism, rho, 6)
+def test_noise_for_a_larger_budget_does_not_reach_the_horizon(adjacency: Adjacency, rho: float) -> None:
+    more = rho * (1 + 1e-9)
+    mechanisms: list[Mechanism] = [
+        *(measured.calibrated(q=3, k=2, horizon=6, adjacency=adjacency, rho=more) for measured in WINDOWS),
+        flow_mechanism(event_counter(6), 6, adjacency, more),
+        CumulativeMechanism.calibrated(horizon=6, adjacency=adjacency, rho=more),
+    ]
+    for mechanism in mechanisms:
+        with pytest.raises(BudgetExceeded):
+            driven(mechanism, rho, 6)
 
 
 def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study() -> None:
-    mechanism = WindowMechanism.calibrated(q=2, k=2, horizon=5, measure="contrast", adjacency=Adjacency.REPLACE_ONE, rho=0.1)
+    """Every step of the paper's window costs the same, so a redrawn one is added to the cost of the others."""
+    mechanism = WindowPaperMechanism.calibrated(q=2, k=2, horizon=5, adjacency=Adjacency.REPLACE_ONE, rho=0.1)
+    step = mechanism.cost(Period(2))
     accountant = PrivacyAccountant("r", Rho(0.1), mechanism)
     for _ in range(3):
         accountant = accountant.next()
     before, accountant = accountant.spent, replace(accountant, redrawn=(Period(3),))
-    assert accountant.spent == float_up(mechanism.cost(Period(3)) + mechanism.redraw_cost(Period(3))) > before
+    assert accountant.spent == float_up(mechanism.cost(Period(3)) + step) > before
     again = replace(accountant, redrawn=(Period(3), Period(3), Period(4))).next().next()
-    added = 2 * mechanism.redraw_cost(Period(3)) + mechanism.redraw_cost(Period(4))
-    assert again.spent == float_up(mechanism.cost(Period(5)) + added) > 0.1
+    assert again.spent == float_up(mechanism.cost(Period(5)) + 3 * step) > 0.1
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_a_redraw_of_any_mechanism_costs_more_from_its_period_on(adjacency: Adjacency) -> None:
+    mechanisms: list[Mechanism] = [
+        *(measured.calibrated(q=2, k=2, horizon=5, adjacency=adjacency, rho=0.1) for measured in WINDOWS),
+        *(flow_mechanism(automaton, 5, adjacency, 0.1) for automaton in (event_counter(5), spell_counter(2))),
+        CumulativeMechanism.calibrated(horizon=5, adjacency=adjacency, rho=0.1),
+    ]
+    for mechanism in mechanisms:
+        accountant = PrivacyAccountant("r", Rho(0.1), mechanism)
+        for period in range(1, 6):
+            accountant = accountant.next()
+            again = replace(accountant, redrawn=(Period(3),))
+            assert (again.spent > accountant.spent) == (period >= 3)
+            assert replace(accountant, redrawn=(Period(3), Period(3))).spent >= again.spent
 
 
 def test_a_redraw_does_not_excuse_a_mechanism_that_was_too_dear_from_the_start() -> None:
-    mechanism = WindowMechanism.calibrated(q=2, k=1, horizon=3, measure="histogram", adjacency=Adjacency.ZERO_OUT, rho=0.2)
+    mechanism = WindowPaperMechanism.calibrated(q=2, k=1, horizon=3, adjacency=Adjacency.ZERO_OUT, rho=0.2)
     accountant = PrivacyAccountant("r", Rho(0.1), mechanism, Period(1), (Period(1),))
     with pytest.raises(BudgetExceeded) as refused:
         accountant.next()
@@ -132,14 +182,14 @@ def test_a_redraw_does_not_excuse_a_mechanism_that_was_too_dear_from_the_start()
 
 
 def test_a_horizon_is_not_passed() -> None:
-    mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
+    mechanism = WindowPaperMechanism(2, 1, 2, Adjacency.REPLACE_ONE, 2.0)
     accountant = PrivacyAccountant("r", Rho(100.0), mechanism, Period(2))
     with pytest.raises(ValueError, match=r"outside 0\.\.2"):
         accountant.next()
 
 
 def test_an_odometer_stays_where_it_is_when_the_next_one_is_made() -> None:
-    mechanism = WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 2.0, 2.0)
+    mechanism = WindowPaperMechanism(2, 1, 2, Adjacency.REPLACE_ONE, 2.0)
     accountant = PrivacyAccountant("r", Rho(100.0), mechanism)
     assert accountant.next().period == 1
     assert (accountant.period, accountant.spent) == (0, 0.0)

@@ -10,11 +10,14 @@ import numpy as np
 
 from streamproc.panel.column_packing import column_digest
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import counter
+from streamproc.privacy.automaton import Automaton, event_counter, spell_counter
+from streamproc.privacy.counters import tree_counter
 from streamproc.privacy.cumulative import CumulativeMechanism
+from streamproc.privacy.flow import FlowMechanism
 from streamproc.privacy.types import Period, Rho
-from streamproc.privacy.window import WindowMechanism
-from streamproc.protocol.columns import ContractRecord, column_chunks, decode_synthetic
+from streamproc.privacy.window import WindowPaperMechanism
+from streamproc.privacy.window_flow import WindowFlowMechanism
+from streamproc.protocol.columns import ContractRecord, MatrixChunk, column_chunks, decode_synthetic
 from streamproc.protocol.control import Cut, Key, decode_control
 from streamproc.protocol.ledger import (
     Intent,
@@ -30,7 +33,12 @@ from streamproc.protocol.rejects import Reason, Reject, decode_reject
 from streamproc.protocol.reports import ReportBatch, decode_any, encode_report
 from streamproc.protocol.tallies import Tally, decode_tally
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.window import WindowContract
+from streamproc.releases.cumulative_paper import CumulativePaperContract
+from streamproc.releases.pattern import PatternContract
+from streamproc.releases.spell import SpellContract
+from streamproc.releases.window_flow import WindowFlowContract
+from streamproc.releases.window_paper import WindowPaperContract
+from streamproc.study.pattern import compile_pattern
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
     decode_any,
@@ -50,17 +58,36 @@ class Example:
     decode: Callable[[bytes | None], Any]
 
 
+def flow_mechanism(automaton: Automaton, *matrices: list[list[int]]) -> FlowMechanism:
+    """A mechanism over as many periods as there are matrices."""
+    arrays = tuple(np.array(matrix, dtype=np.int64) for matrix in matrices)
+    return FlowMechanism(automaton, len(arrays), Adjacency.REPLACE_ONE, arrays, 70000.5)
+
+
 QUARTERLY = ContractRecord(
-    WindowContract(
+    WindowFlowContract(
         name="quarterly",
         alphabet=("0", "1"),
         n=1000,
         n_pad=250,
         rho=Rho(0.0025),
-        mechanism=WindowMechanism(2, 1, 2, "contrast", Adjacency.REPLACE_ONE, 56.5, 56.5),
+        mechanism=WindowFlowMechanism(2, 1, 2, Adjacency.REPLACE_ONE, (0.000625, 0.0005)),
         insecure=False,
     ),
     n_star=1500,
+)
+
+PAPER_QUARTERLY = ContractRecord(
+    WindowPaperContract(
+        name="quarterly",
+        alphabet=("0", "1"),
+        n=1000,
+        n_pad=250,
+        rho=Rho(0.0025),
+        mechanism=WindowPaperMechanism(2, 1, 2, Adjacency.REPLACE_ONE, 56.5),
+        insecure=False,
+    ),
+    n_star=1497,
 )
 
 MONTHS_POOR = ContractRecord(
@@ -70,11 +97,62 @@ MONTHS_POOR = ContractRecord(
         event=("1",),
         n=10,
         rho=Rho(0.0025),
-        mechanism=CumulativeMechanism(counter("sqrt", 2), Adjacency.REPLACE_ONE, (70000.5, 58000.25)),
+        mechanism=flow_mechanism(event_counter(2), [[-100, 100]], [[-90, 90, 30, -30], [0, 0, -80, 80]]),
         insecure=False,
     ),
     n_star=10,
 )
+
+PAPER_MONTHS_POOR = ContractRecord(
+    CumulativePaperContract(
+        name="months-poor",
+        alphabet=("0", "1"),
+        event=("1",),
+        n=10,
+        rho=Rho(0.0025),
+        mechanism=CumulativeMechanism(tree_counter(2), Adjacency.REPLACE_ONE, (70000.5, 58000.25)),
+        insecure=False,
+    ),
+    n_star=10,
+)
+
+LONG_SPELLS = ContractRecord(
+    SpellContract(
+        name="long-spells",
+        alphabet=("0", "1"),
+        event=("1",),
+        n=10,
+        rho=Rho(0.0025),
+        mechanism=flow_mechanism(spell_counter(1), [[-100, 100]], [[-90, 90, 30, -30], [0, 0, -80, 80]]),
+        insecure=False,
+    ),
+    n_star=10,
+)
+
+EVER_TWICE = ContractRecord(
+    PatternContract(
+        name="ever-twice",
+        alphabet=("0", "1"),
+        pattern="11",
+        n=10,
+        rho=Rho(0.0025),
+        mechanism=flow_mechanism(
+            Automaton.of_table(compile_pattern("11", ("0", "1"))), [[-100, 100]], [[-90, 90, 30, -30], [0, 0, -80, 80]]
+        ),
+        insecure=False,
+    ),
+    n_star=10,
+)
+
+CONTRACTS = {
+    "contract-window": QUARTERLY,
+    "contract-window-paper": PAPER_QUARTERLY,
+    "contract-cumulative": MONTHS_POOR,
+    "contract-cumulative-paper": PAPER_MONTHS_POOR,
+    "contract-spell": LONG_SPELLS,
+    "contract-pattern": EVER_TWICE,
+}
+"""A contract of each kind and measure, each of one record."""
 
 TALLY = Tally(
     partition=3,
@@ -101,6 +179,7 @@ PERIOD = PeriodRecord(
             n_star=10,
             columns=((Period(1), column_digest(COLUMN, 1)),),
             measurements=measurements_digest(MEASURED),
+            contract=MONTHS_POOR.digest(),
         )
     },
     rho_spent=Rho(0.0015),
@@ -121,8 +200,8 @@ EXAMPLES: dict[str, Example] = {
     "tally-2": Example(TALLY.encode()[1], decode_tally),
     "reject": Example(Reject(2, 70000, Reason.LATE).encode(), decode_reject),
     "reject-of-a-batch": Example(Reject.of(2, 70001, {Reason.LATE: 1, Reason.DUPLICATE: 300}).encode(), decode_reject),
-    "contract-window": Example(QUARTERLY.encode(), decode_synthetic),
-    "contract-cumulative": Example(MONTHS_POOR.encode(), decode_synthetic),
+    **{name: Example(record.encode()[0], decode_synthetic) for name, record in CONTRACTS.items()},
+    "matrices": Example(MatrixChunk("months-poor", 1, "ZP+m").encode(), decode_synthetic),
     "column-1-bit": Example(next(column_chunks("months-poor", Period(1), COLUMN, 2)).encode(), decode_synthetic),
     "column-2-bits": Example(next(column_chunks("activity", Period(1), WIDER_COLUMN, 4)).encode(), decode_synthetic),
     "study": Example(STUDY.encode(), decode_ledger),

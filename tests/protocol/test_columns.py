@@ -25,16 +25,22 @@ from streamproc.protocol.columns import (
     encode_column,
 )
 from streamproc.releases.step import Column
-from streamproc.releases.window import WindowContract
-from tests.protocol.examples import MONTHS_POOR, QUARTERLY
+from tests.protocol.examples import (
+    CONTRACTS,
+    EVER_TWICE,
+    LONG_SPELLS,
+    MONTHS_POOR,
+    PAPER_MONTHS_POOR,
+    PAPER_QUARTERLY,
+    QUARTERLY,
+)
 
 
 def record_of(symbols: int, rows: int) -> ContractRecord:
     """A contract of so many symbols and synthetic people; nothing else about it matters here."""
     alphabet = tuple(f"s{index}" for index in range(symbols))
-    contract = QUARTERLY.contract
-    assert isinstance(contract, WindowContract)
-    mechanism = replace(contract.mechanism, q=symbols, measure="histogram")
+    contract = PAPER_QUARTERLY.contract
+    mechanism = replace(contract.mechanism, q=symbols)
     return ContractRecord(replace(contract, alphabet=alphabet, mechanism=mechanism), rows)
 
 
@@ -178,9 +184,10 @@ def test_a_column_with_a_symbol_it_has_no_room_for_is_refused() -> None:
         encode_column("quarterly", Period(1), np.array([2], dtype=np.uint8), 2)
 
 
-@pytest.mark.parametrize("record", [QUARTERLY, MONTHS_POOR], ids=["window", "cumulative"])
+@pytest.mark.parametrize("record", CONTRACTS.values(), ids=CONTRACTS)
 def test_a_contract_comes_back_with_all_its_values(record: ContractRecord) -> None:
-    decoded = decode_synthetic(record.encode())
+    (encoded,) = record.encode()
+    decoded = decode_synthetic(encoded)
 
     assert isinstance(decoded, ContractRecord)
     assert decoded.contract.to_dict() == record.contract.to_dict()
@@ -216,26 +223,88 @@ def test_a_contract_comes_back_with_all_its_values(record: ContractRecord) -> No
                     {"k": 3},
                     {"k": 17, "horizon": 20},
                     {"measure": "guess"},
+                    {"measure": None},
+                    {"measure": ["flow"]},
+                    {"measure": "contrast"},
                     {"n_pad": 2**40},
-                    {"sigma_first": 0.0},
-                    {"sigma_later": float("nan")},
+                    {"weights": [0.000625]},
+                    {"weights": [0.000625, 0.0]},
+                    {"weights": [0.000625, 1e61]},
+                    {"weights": [0.000625, 1e-61]},
+                    {"weights": [0.000625, float("nan")]},
+                    {"weights": [0.000625, "1"]},
+                    {"weights": 0.000625},
                     {"n_star": 1499},
                     {"n_star": None},
+                ],
+            ),
+            (
+                PAPER_QUARTERLY,
+                [
+                    {"sigma": 0.0},
+                    {"sigma": float("nan")},
+                    {"sigma": 1},
+                    {"n_star": -1},
+                    {"n_star": 2**31},
                 ],
             ),
             (
                 MONTHS_POOR,
                 [
                     {"horizon": 3},
+                    {"horizon": 1001},
                     {"horizon": 10**9},
                     {"alphabet": ["a", "b"]},
                     {"event": []},
                     {"event": [1]},
-                    {"counter": "cube"},
+                    {"most": 0},
+                    {"most": 1},
+                    {"most": 3},
+                    {"most": 65, "horizon": 100},
+                    {"sigma": 0.0},
+                    {"sigma": float("inf")},
+                    {"matrices": ""},
+                    {"matrices": None},
+                    {"matrices": b"/5wAZP+mAFoAHv/iAAAAAP+wAFA="},
+                    {"matrices": "/5wAZP+mAFoAHv/iAAAAAP+wAF!="},
+                    {"matrices": "/5wAZP+mAFoAHv/iAAAAAP+wAFA=AAAA"},
+                    {"matrices": "A" * 28},
+                    {"n_star": 11},
+                ],
+            ),
+            (
+                PAPER_MONTHS_POOR,
+                [
+                    {"horizon": 3},
+                    {"horizon": 10**9},
+                    {"measure": "histogram"},
                     {"sigmas": [1.0]},
                     {"sigmas": [1.0, -1.0]},
                     {"sigmas": [1.0, "1"]},
                     {"n_star": 11},
+                ],
+            ),
+            (
+                LONG_SPELLS,
+                [
+                    {"measure": "paper"},
+                    {"length": 0},
+                    {"length": 3},
+                    {"length": True},
+                    {"event": []},
+                    {"alphabet": ["a", "b"]},
+                ],
+            ),
+            (
+                EVER_TWICE,
+                [
+                    {"measure": "paper"},
+                    {"pattern": "1"},
+                    {"pattern": "("},
+                    {"pattern": "12"},
+                    {"pattern": "1" * 100_000},
+                    {"pattern": None},
+                    {"pattern": ["1"]},
                 ],
             ),
         )
@@ -253,10 +322,10 @@ def test_a_contract_that_the_library_does_not_take_is_malformed(monkeypatch: pyt
     def refusing(*values: object) -> None:
         raise ValueError("some later rule")
 
-    monkeypatch.setattr("streamproc.releases.window.WindowMechanism", refusing)
+    monkeypatch.setattr("streamproc.releases.window_flow.WindowFlowMechanism", refusing)
 
     with pytest.raises(Malformed):
-        decode_synthetic(QUARTERLY.encode())
+        decode_synthetic(QUARTERLY.encode()[0])
 
 
 def test_a_window_wider_than_the_limit_is_malformed() -> None:

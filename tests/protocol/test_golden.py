@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 import pytest
 
+from streamproc.protocol.columns import ContractRecord
 from streamproc.protocol.state_file import pack_arrays, seal
 from tests.protocol.examples import EXAMPLES
 
@@ -22,6 +23,9 @@ def encoded_again(decoded: Any) -> bytes:
         from streamproc.protocol.reports import encode_report
 
         return encode_report(*decoded)
+    if isinstance(decoded, ContractRecord):
+        (contract,) = decoded.encode()
+        return contract
     value = decoded.encode()
     assert isinstance(value, bytes)
     return value

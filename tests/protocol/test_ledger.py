@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -41,6 +42,7 @@ RELEASES = st.builds(
     n_star=st.integers(0, 2**31 - 1),
     columns=st.lists(st.tuples(PERIODS, DIGESTS), max_size=3).map(tuple),
     measurements=DIGESTS,
+    contract=st.none() | DIGESTS,
 )
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9-]{0,9}", fullmatch=True)
 RECORDS = (
@@ -125,6 +127,9 @@ def test_a_period_record_that_cannot_be_is_malformed(wrong: dict[str, Any]) -> N
         {"columns": [[1, bytes(31)]]},
         {"columns": [[1, bytes(32)]] * 65},
         {"measurements": bytes(33)},
+        {"contract": bytes(31)},
+        {"contract": "0" * 32},
+        {"contract": 1},
     ],
 )
 def test_a_release_of_a_period_that_cannot_be_is_malformed(wrong: dict[str, Any]) -> None:
@@ -175,6 +180,13 @@ def test_a_salt_is_absent_or_32_bytes(salt: object) -> None:
         decode_ledger(msgpack.packb(fields | {"salt": salt}))
 
 
+def test_the_digest_of_a_contract_is_absent_where_there_is_none() -> None:
+    first = PERIOD.releases["months-poor"]
+
+    assert first.fields()["contract"] == first.contract
+    assert "contract" not in replace(first, contract=None).fields()
+
+
 STUDY = build_study(WindowRelease("w", 2), alphabet=("0", "1"))
 BEGUN = StudyRecord(public_values(STUDY), fingerprint(STUDY, None), insecure=True)
 
@@ -196,6 +208,32 @@ def test_a_reader_with_other_public_values_sees_which_with_exit_2() -> None:
     with pytest.raises(InvalidInput, match="these differ: horizon$") as wrong:
         require_same_study(other, STUDY, None)
     assert wrong.value.exit_code == 2
+
+
+@pytest.mark.parametrize("old", [{"measure": "contrast"}, {"measure": "histogram"}, {"counter": "sqrt"}])
+@pytest.mark.parametrize("mark", [fingerprint(STUDY, None), None], ids=["role", "reader"])
+def test_a_study_of_version_0_1_is_refused_with_exit_3(old: dict[str, str], mark: bytes | None) -> None:
+    (release,) = BEGUN.study["releases"]
+    begun = replace(BEGUN, study={**BEGUN.study, "releases": [release | old]})
+
+    with pytest.raises(StudyChanged, match=r"begun with version 0\.1 .*; finish it with version 0\.1$") as changed:
+        require_same_study(begun, STUDY, mark)
+    assert changed.value.exit_code == 3
+
+
+@pytest.mark.parametrize("releases", [None, 1, "w", [1], {"measure": "contrast"}])
+def test_releases_of_another_form_are_other_values(releases: object) -> None:
+    begun = replace(BEGUN, study={**BEGUN.study, "releases": releases})
+
+    with pytest.raises(InvalidInput, match="these differ: releases$"):
+        require_same_study(begun, STUDY, None)
+
+
+def test_a_reader_sees_values_that_only_the_ledger_has() -> None:
+    begun = replace(BEGUN, study={**BEGUN.study, "questions": []})
+
+    with pytest.raises(InvalidInput, match="these differ: questions$"):
+        require_same_study(begun, STUDY, None)
 
 
 def test_a_study_does_not_go_on_without_the_seed_it_was_begun_with() -> None:

@@ -23,6 +23,7 @@ from streamproc.releases.step import Column
 from tests.broker.broker import KafkaBroker
 from tests.fetching import fetch
 from tests.protocol.examples import COLUMN, MONTHS_POOR
+from tests.protocol.long_contracts import long_contract
 from tests.protocol.test_columns import record_of
 
 PROGRAM = Path(__file__).parent / "node"
@@ -49,7 +50,7 @@ def read_columns(program: Path, *arguments: str) -> list[dict[str, Any]]:
 
 def records_of(record: ContractRecord, columns: Sequence[Column]) -> list[bytes]:
     symbols = len(record.contract.alphabet)
-    values = [record.encode()]
+    values = record.encode()
     for period, column in enumerate(columns, start=1):
         values += encode_column(record.release, Period(period), column, symbols)
     return values
@@ -90,6 +91,15 @@ def test_node_reads_columns_of_every_width(node: Path, tmp_path: Path, symbols: 
     file.write_bytes(b"".join(len(value).to_bytes(4) + value for value in records_of(record, columns)))
 
     assert read_columns(node, "file", str(file)) == expected(record, columns)
+
+
+def test_node_skips_the_matrices_of_a_long_contract(node: Path, tmp_path: Path) -> None:
+    record = long_contract()
+    column = np.arange(record.n_star).astype(np.uint8) % 2
+    file = tmp_path / "values"
+    file.write_bytes(b"".join(len(value).to_bytes(4) + value for value in records_of(record, [column])))
+
+    assert read_columns(node, "file", str(file)) == expected(record, [column])
 
 
 def test_node_notices_a_column_out_of_order(node: Path, tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ import pytest
 
 from streamproc.errors import VerificationFailed
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName
 from streamproc.privacy.types import IntArray, Period
-from streamproc.privacy.window import Measure
 from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, decode_synthetic
 from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
@@ -24,7 +22,8 @@ from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
 from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, Release, SpellRelease, Study, WindowRelease
+from streamproc.study.releases import Measure
 from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
 from tests.studies import build_study
@@ -91,28 +90,35 @@ def study_of(*releases: Release, rho: float = 0.5) -> Study:
 
 
 WINDOW = WindowRelease("w", k=2)
-COUNT = CumulativeRelease("c", event=("1",))
-BOTH = study_of(WINDOW, COUNT)
+COUNT = CumulativeRelease("c", event=("1",), weights="rule")
+SPELL = SpellRelease("s", event=("1",), length=3, weights="rule")
+PATTERN = PatternRelease("p", pattern="1{2}", weights="rule")
+BY_FLOW = study_of(WINDOW, COUNT, SPELL, PATTERN)
+NAMES = ["w", "c", "s", "p"]
+
+
+def measured_by(measure: Measure, k: int = 2) -> tuple[WindowRelease, CumulativeRelease]:
+    count = replace(COUNT, measure=measure, weights=None if measure == "paper" else "rule")
+    return replace(WINDOW, k=k, measure=measure), count
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-@pytest.mark.parametrize("measure", ["contrast", "histogram"])
-@pytest.mark.parametrize("counter", ["sqrt", "tree", "honaker"])
+@pytest.mark.parametrize("measure", ["flow", "paper"])
 @pytest.mark.parametrize("redrawn", [(), (1, 4)])
 def test_what_a_study_publishes_is_what_is_recomputed(
-    adjacency: Adjacency, measure: Measure, counter: CounterName, redrawn: Sequence[int]
+    adjacency: Adjacency, measure: Measure, redrawn: Sequence[int]
 ) -> None:
-    study = study_of(replace(WINDOW, measure=measure), replace(COUNT, counter=counter))
+    study = study_of(*measured_by(measure), SPELL, PATTERN)
     study = replace(study, privacy=replace(study.privacy, adjacency=adjacency))
 
     audit(published(study, redrawn=redrawn))
 
 
-@pytest.mark.parametrize("measure", ["contrast", "histogram"])
+@pytest.mark.parametrize(("measure", "name"), [*(("flow", name) for name in NAMES), ("paper", "w"), ("paper", "c")])
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", ["w", "c"])
 def test_only_counts_that_are_declared_as_clamped_may_differ(measure: Measure, seed: int, name: str) -> None:
-    public = published(study_of(replace(WINDOW, k=3, measure=measure), COUNT, rho=0.01), seed=seed, padded=False)
+    study = study_of(*measured_by(measure, k=3), SPELL, PATTERN, rho=0.01)
+    public = published(study, seed=seed, padded=False)
 
     ledger = audit(public)
 
@@ -124,24 +130,24 @@ def test_only_counts_that_are_declared_as_clamped_may_differ(measure: Measure, s
 
 
 @pytest.mark.parametrize("factor", [1 - 1e-12, 0.5, 1 / 125_000])
-@pytest.mark.parametrize("name", ["w", "c"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_ledger_that_states_less_than_the_noise_cost_is_found(name: str, factor: float) -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     with pytest.raises(VerificationFailed, match=f"release {name} states that it has spent rho .* cost rho"):
         audit(replace(public, ledger=cheaper(public.ledger, name, factor)))
 
 
 def test_a_ledger_may_state_more() -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     audit(replace(public, ledger=cheaper(public.ledger, "w", 1.5)))
 
 
 @pytest.mark.parametrize("period", [2, 5])
-@pytest.mark.parametrize("name", ["w", "c"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_draw_that_was_abandoned_and_not_charged_is_found(name: str, period: int) -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     with pytest.raises(
         VerificationFailed, match=f"period {period}: release {name} .* {period} periods with 1 repeated draws cost rho"
@@ -150,26 +156,26 @@ def test_a_draw_that_was_abandoned_and_not_charged_is_found(name: str, period: i
 
 
 @pytest.mark.parametrize("period", [2, 5])
-@pytest.mark.parametrize("name", ["w", "c"])
+@pytest.mark.parametrize("name", NAMES)
 def test_counts_that_do_not_follow_from_the_measurements_are_found(name: str, period: int) -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     def all_ones(symbols: Any) -> Any:
         return np.ones_like(symbols)
 
     ledger, columns = with_column(public.ledger, public.columns[name], name, period, all_ones)
     forged = replace(public, ledger=ledger, columns={**public.columns, name: columns})
-    with pytest.raises(VerificationFailed, match=f"release {name}, period {period}: . of its . counts do not follow"):
+    with pytest.raises(VerificationFailed, match=rf"release {name}, period {period}: \d+ of its \d+ counts do not follow"):
         audit(forged, name)
     everything = rechained(ledger, with_release(name, clamped=1000))
     with pytest.raises(VerificationFailed, match=f"release {name}, period {period}"):
         audit(replace(forged, ledger=everything), name)
 
 
-@pytest.mark.parametrize("name", ["w", "c"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("moved", [2**62, -(2**63), 10_000_000])
 def test_other_measurements_than_the_columns_were_made_from_are_found(name: str, moved: int) -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     def change(data: IntArray) -> IntArray:
         data[0] = moved
@@ -180,9 +186,9 @@ def test_other_measurements_than_the_columns_were_made_from_are_found(name: str,
         audit(replace(public, ledger=ledger), name)
 
 
-@pytest.mark.parametrize("name", ["w", "c"])
+@pytest.mark.parametrize("name", NAMES)
 def test_another_number_of_measurements_than_the_contract_makes_is_found(name: str) -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     ledger = with_measurements(public.ledger, name, 3, lambda data: data[:-1])
     with pytest.raises(VerificationFailed, match=f"period 3: release {name} has . measurements, not the"):
@@ -190,7 +196,7 @@ def test_another_number_of_measurements_than_the_contract_makes_is_found(name: s
 
 
 def test_a_release_without_the_columns_that_are_due_is_found() -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     without = rechained(public.ledger, with_release("w", columns=()))
     with pytest.raises(VerificationFailed, match="period 6: release w must have 6 columns by then"):
@@ -198,7 +204,7 @@ def test_a_release_without_the_columns_that_are_due_is_found() -> None:
 
 
 def test_a_ledger_of_other_releases_than_the_study_is_found() -> None:
-    public = published(BOTH)
+    public = published(BY_FLOW)
 
     with pytest.raises(VerificationFailed, match="releases are not those of the study"):
         audit(replace(public, study=study_of(WINDOW)))
@@ -207,7 +213,7 @@ def test_a_ledger_of_other_releases_than_the_study_is_found() -> None:
 def test_contracts_about_different_numbers_of_people_are_found() -> None:
     records = {}
     for name, n in (("w", N), ("c", N + 1)):
-        contract = stated_contracts(BOTH, n, insecure=True)[name]
+        contract = stated_contracts(BY_FLOW, n, insecure=True)[name]
         assert contract.n_star is not None
         records[name] = ContractRecord(contract, contract.n_star)
 
@@ -217,7 +223,7 @@ def test_contracts_about_different_numbers_of_people_are_found() -> None:
 
 def test_each_period_is_recomputed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The status page calls the audit again with every record that comes."""
-    public = published(study_of(replace(COUNT, counter="tree")))
+    public = published(study_of(COUNT))
     contract = decode_synthetic(public.columns["c"][0])
     assert isinstance(contract, ContractRecord)
     asked: list[int] = []

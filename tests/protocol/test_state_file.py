@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from streamproc.errors import Malformed
-from streamproc.protocol.state_file import STATE_VERSION, pack_arrays, seal, unpack_arrays, unseal
+from streamproc.protocol.state_file import STATE_VERSION, OldStateFile, pack_arrays, seal, unpack_arrays, unseal
 
 MINE, OTHER = bytes(32), bytes([1] * 32)
 
@@ -112,6 +112,19 @@ def test_reasons_tell_what_is_wrong_with_a_file() -> None:
     assert f"version {STATE_VERSION + 1} is unknown" in reason_of(file[:4] + (STATE_VERSION + 1).to_bytes(2) + file[6:])
     assert "another study" in reason_of(file, OTHER)
     assert bytes(unseal(file, MINE)) == b"body"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_whole_file_of_version_0_1_is_told_from_a_damaged_one(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamproc.protocol.state_file.STATE_VERSION", version)
+    file = seal(MINE, b"body")
+    monkeypatch.undo()
+
+    for fingerprint in (MINE, OTHER):
+        with pytest.raises(OldStateFile, match=r"^a study that was begun with version 0\.1 .* finished with version 0\.1$"):
+            unseal(file, fingerprint)
+    assert "checksum" in reason_of(file[:-1])
+    assert "version 0 is unknown" in reason_of(file[:4] + bytes(2) + file[6:])
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamproc.privacy.types import IntArray
-from streamproc.releases import cumulative_synthesis, window_synthesis
+from streamproc.releases import cumulative_paper_synthesis, window_synthesis
 from streamproc.releases.row_assignment import Codes
 
 
@@ -22,4 +22,4 @@ def no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(window_synthesis, "shuffled_rows", none)
     monkeypatch.setattr(window_synthesis, "assign_symbols", unchanged)
-    monkeypatch.setattr(cumulative_synthesis, "assign_symbols", unchanged)
+    monkeypatch.setattr(cumulative_paper_synthesis, "assign_symbols", unchanged)

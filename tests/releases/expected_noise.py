@@ -1,54 +1,71 @@
-"""Expected noise of a window release, computed from the formulas of the design alone."""
+"""Expected errors of a window release, computed from the formulas of the design alone."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import FloatArray
-from streamproc.privacy.window import Measure
+from streamproc.study.releases import Measure
 
 
-def expected_variance(q: int, k: int, horizon: int, measure: Measure, adjacency: Adjacency, rho: float) -> float:
-    """`v`: noise variance of a bin before known totals, in people squared."""
-    m, steps = int(q**k), horizon - k + 1
-    replaced = adjacency is Adjacency.REPLACE_ONE
-    if measure == "histogram":
-        sensitivity = 2 if replaced else 1
-        return steps * sensitivity / (2 * rho)
-    if not replaced:
-        return ((m - 1) / m + (steps - 1) * (q - 1) / q) / (2 * rho)
-    shared = math.ceil((steps - 1) / k)
-    return (1 + shared + (steps - 1 - shared) * (q - 1) / q) / rho
+def paper_variance(k: int, horizon: int, adjacency: Adjacency, rho: float) -> float:
+    """Noise variance of a bin under `paper`, in people squared: a history is in one bin, its replacement in another."""
+    sensitivity = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    return (horizon - k + 1) * sensitivity / (2 * rho)
 
 
-def expected_covariance(q: int, k: int, measure: Measure, v: float, period: int) -> FloatArray:
-    """Of all bins' released counts at a period: `v (I - J/m)` or `v I` from noise, and what rounding adds."""
-    m = q**k
-    noise = v * (_centred(m) if measure == "contrast" else np.eye(m))
-    return noise + rounding_covariance(q, k, measure, period)
+def flow_covariances(q: int, k: int, horizon: int, weights: Sequence[float]) -> FloatArray:
+    """Noise covariance, under replace-one, of the number of people with each of the `q^T` histories, as far as it is known.
+
+    The errors have the precision `sum_t q^k weights_t |windows that end at t|^2`, on errors that add up to zero because the
+    number of people is public. What no window tells has no precision; the counts of windows do not depend on it.
+    """
+    size = q**horizon
+    precision = np.zeros((size, size))
+    for last, weight in enumerate(weights, start=k):
+        windows = window_sums(q, k, horizon, last)
+        precision += q**k * weight * windows.T @ windows
+    same_people = np.eye(size) - 1 / size
+    covariance: FloatArray = np.linalg.pinv(same_people @ precision @ same_people, rcond=1e-10, hermitian=True)
+    return covariance
+
+
+def window_sums(q: int, k: int, horizon: int, period: int) -> FloatArray:
+    """For each window of a period, which of all histories have it; before period `k` a window is the history so far."""
+    length = min(period, k)
+    histories = np.arange(q**horizon) // q ** (horizon - period) % q**length
+    sums: FloatArray = (histories[None, :] == np.arange(q**length)[:, None]).astype(np.float64)
+    return sums
 
 
 def rounding_covariance(q: int, k: int, measure: Measure, period: int) -> FloatArray:
     """Each step rounds within groups; what it did to an overlap's total is spread evenly over the next step's bins."""
-    windows = list(product(range(q), repeat=k))
-    spread = np.array([[1 / q if old[1:] == new[:-1] else 0.0 for old in windows] for new in windows])
-    groups = np.array([[new[:-1] == other[:-1] for other in windows] for new in windows])
-    denominator = q * q if measure == "contrast" else q
-    within = _even_fractions(denominator) * q / (q - 1) * np.where(groups, np.eye(q**k) - 1 / q, 0.0)
-    covariance = np.zeros((q**k, q**k))
-    if measure == "contrast":
-        covariance = _even_fractions(q ** (2 * k)) * q**k / (q**k - 1) * _centred(q**k)
-    for _ in range(k, period):
-        covariance = spread @ covariance @ spread.T + within
+    first = k if measure == "paper" else 1
+    bins = q ** min(max(period, first), k)
+    covariance = np.zeros((q**k, q**k)) if measure == "paper" else _rounded(q, q, 1)
+    for step in range(first + 1, max(period, first) + 1):
+        carry = _spread(q, min(step - 1, k), min(step, k))
+        covariance = carry @ covariance @ carry.T + _rounded(q, len(carry), 0 if measure == "paper" else min(step, k))
+    assert covariance.shape == (bins, bins)
     return covariance
 
 
-def _centred(size: int) -> FloatArray:
-    return np.eye(size) - 1 / size
+def _rounded(q: int, bins: int, length: int) -> FloatArray:
+    """Covariance that rounding adds in one step of a flow release with windows of `length`; of the paper's if that is 0."""
+    denominator = q if not length else q**length if q == 2 else q ** (2 * length)
+    within = np.kron(np.eye(bins // q), np.eye(q) - 1 / q)
+    rounded: FloatArray = _even_fractions(denominator) * q / (q - 1) * within.astype(np.float64)
+    return rounded
+
+
+def _spread(q: int, old: int, new: int) -> FloatArray:
+    windows_before, windows = list(product(range(q), repeat=old)), list(product(range(q), repeat=new))
+    rows = [[1 / q if before[old - new + 1 :] == after[:-1] else 0.0 for before in windows_before] for after in windows]
+    return np.array(rows)
 
 
 def _even_fractions(denominator: int) -> float:

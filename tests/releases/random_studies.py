@@ -5,6 +5,7 @@ What is true is found by plain Python over the histories, with none of the code 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,20 +17,42 @@ from hypothesis import strategies as st
 
 from streamproc.offline.people import People
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName
-from streamproc.privacy.cumulative import Allocation
-from streamproc.privacy.window import Measure
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.window import WindowContract
-from streamproc.study import CumulativeRelease, Missing, Population, Release, Study, WindowRelease
+from streamproc.study import (
+    CumulativeRelease,
+    Missing,
+    PatternRelease,
+    Population,
+    Release,
+    SpellRelease,
+    Study,
+    WindowRelease,
+)
+from streamproc.study.releases import Measure
 from tests.studies import build_study
 
 Filled = npt.NDArray[np.uint8]
 
-MEASURES: list[Measure] = ["contrast", "histogram"]
-COUNTERS: list[CounterName] = ["sqrt", "tree", "honaker"]
-ALLOCATIONS: list[Allocation] = ["equal-max", "cubic"]
+MEASURES: list[Measure] = ["flow", "paper"]
+
+
+KINDS = ["window-flow", "window-paper", "cumulative-flow", "cumulative-paper", "spell", "pattern"]
+"""Every kind and measure, as `release_of` names them."""
+
+
+def release_of(kind: str, name: str = "r", event: str = "1") -> Release:
+    """A small release of one of `KINDS`, for studies of at least 3 periods whose alphabet has the symbol `event`."""
+    made: dict[str, Release] = {
+        "window-flow": WindowRelease(name, 3),
+        "window-paper": WindowRelease(name, 3, measure="paper"),
+        "cumulative-flow": CumulativeRelease(name, (event,), weights="rule"),
+        "cumulative-paper": CumulativeRelease(name, (event,), measure="paper"),
+        "spell": SpellRelease(name, (event,), length=3, weights="rule"),
+        "pattern": PatternRelease(name, pattern=f"<{event}>{{2}}", weights="rule"),
+    }
+    return made[kind]
 
 
 def window_contract(study: Study, n: int) -> WindowContract:
@@ -47,13 +70,22 @@ def studies(draw: st.DrawFn) -> Study:
     events = st.sets(st.sampled_from(alphabet), min_size=1, max_size=len(alphabet) - 1)
     releases: list[Release] = []
     for place in range(draw(st.integers(1, 3))):
-        if draw(st.booleans()):
-            k = draw(st.integers(1, min(4, horizon)))
-            releases.append(WindowRelease(f"r{place}", k, measure=draw(st.sampled_from(MEASURES))))
-        else:
-            counter = draw(st.sampled_from(COUNTERS))
-            allocation = draw(st.sampled_from(ALLOCATIONS))
-            releases.append(CumulativeRelease(f"r{place}", tuple(draw(events)), counter=counter, allocation=allocation))
+        name, event = f"r{place}", tuple(draw(events))
+        match draw(st.sampled_from(["window", "cumulative", "paper", "spell", "pattern"])):
+            case "window":
+                k = draw(st.integers(1, min(4, horizon)))
+                releases.append(WindowRelease(name, k, measure=draw(st.sampled_from(MEASURES))))
+            case "cumulative":
+                most = draw(st.none() | st.integers(1, horizon))
+                releases.append(CumulativeRelease(name, event, most=most, weights="rule"))
+            case "paper":
+                releases.append(CumulativeRelease(name, event, measure="paper"))
+            case "spell":
+                length = draw(st.integers(1, horizon))
+                releases.append(SpellRelease(name, event, length=length, weights="rule"))
+            case _:
+                pattern = draw(st.sampled_from(["a{2}", "ab", "a.b", "b+a", "a[ab]{2}", "b(a|b)a"]))
+                releases.append(PatternRelease(name, pattern=pattern, weights="rule"))
     return build_study(
         *releases,
         alphabet=alphabet,
@@ -89,9 +121,40 @@ def true_bins(filled: Filled, q: int, k: int, period: int) -> list[int]:
 
 
 def true_at_least(study: Study, release: CumulativeRelease, filled: Filled, period: int) -> list[int]:
-    """People with at least 1, 2, ... `period` events so far."""
+    """People with at least 1, 2, ... events so far, up to `most` of them."""
     events = [sum(study.alphabet[symbol] in release.event for symbol in row[:period]) for row in filled.tolist()]
-    return [sum(count >= b for count in events) for b in range(1, period + 1)]
+    most = period if release.measure == "paper" else min(period, release.counted_up_to(study.horizon))
+    return [sum(count >= b for count in events) for b in range(1, most + 1)]
+
+
+def true_spells(study: Study, release: SpellRelease, filled: Filled, period: int) -> list[int]:
+    """People in a spell of at least 1, 2, ... periods now, up to `length` of them."""
+    lengths = []
+    for row in filled.tolist():
+        newest_first = [study.alphabet[symbol] in release.event for symbol in row[:period][::-1]]
+        lengths.append(newest_first.index(False) if False in newest_first else period)
+    return [sum(length >= j for length in lengths) for j in range(1, min(period, release.length) + 1)]
+
+
+def true_matches(study: Study, release: PatternRelease, filled: Filled, period: int) -> list[int]:
+    """People whose history so far has matched. Symbols are single characters, so that Python's own matcher can be used."""
+    pattern = re.sub("<(.)>", r"\1", release.pattern)
+    histories = ["".join(study.alphabet[symbol] for symbol in row[:period]) for row in filled.tolist()]
+    return [sum(re.search(pattern, history) is not None for history in histories)]
+
+
+def true_counts(study: Study, release: Release, filled: Filled, period: int) -> list[int]:
+    """The counts of a period that the release is about, without padding. A paper's window has none before period `k`."""
+    match release:
+        case WindowRelease():
+            return true_bins(filled, study.q, min(release.k, period), period)
+        case CumulativeRelease():
+            return true_at_least(study, release, filled, period)
+        case SpellRelease():
+            return true_spells(study, release, filled, period)
+        case PatternRelease():
+            return true_matches(study, release, filled, period)
+    raise AssertionError(release.kind)
 
 
 def true_share(study: Study, filled: Filled, period: int, width: int, predicate: Callable[[tuple[str, ...]], bool]) -> float:

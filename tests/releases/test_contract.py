@@ -11,12 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamproc.errors import StudyError
+from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
-from streamproc.releases.contracts import contract_from_values, stated_contracts
+from streamproc.releases.contracts import contract_from_values, follows_from_study, stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.window import WindowContract
-from streamproc.study import CumulativeRelease, Privacy, Study, WindowRelease
-from tests.releases.random_studies import studies, window_contract
+from streamproc.releases.cumulative_paper import CumulativePaperContract
+from streamproc.releases.flow import FlowContract
+from streamproc.releases.kind import Contract
+from streamproc.releases.pattern import PatternContract
+from streamproc.releases.spell import SpellContract
+from streamproc.releases.window_flow import WindowFlowContract
+from streamproc.releases.window_paper import WindowPaperContract
+from streamproc.study import CumulativeRelease, PatternRelease, Privacy, SpellRelease, Study, WindowRelease
+from tests.releases.random_studies import KINDS, release_of, studies, window_contract
 from tests.studies import build_study
 
 
@@ -32,31 +39,100 @@ def test_a_contract_written_as_json_and_read_again_says_the_same(study: Study, n
         assert again.mechanism.cost(horizon) == contract.mechanism.cost(horizon)
 
 
+@given(studies(), st.integers(1, 10**6), st.booleans())
+def test_a_contract_follows_from_its_study_and_from_no_study_with_another_budget(
+    study: Study, n: int, insecure: bool
+) -> None:
+    other = replace(study, privacy=Privacy(rho=study.privacy.budget / 2, adjacency=study.privacy.adjacency))
+    for contract in stated_contracts(study, n, insecure=insecure).values():
+        assert follows_from_study(contract, study, insecure=insecure)
+        assert not follows_from_study(contract, study, insecure=not insecure)
+        assert not follows_from_study(contract, other, insecure=insecure)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_contract_does_not_follow_from_a_study_with_another_adjacency_or_horizon(kind: str) -> None:
+    study = build_study(release_of(kind), horizon=5)
+    [contract] = stated_contracts(study, 50, insecure=True).values()
+    longer = build_study(release_of(kind), horizon=6)
+    zero_out = build_study(release_of(kind), horizon=5, adjacency=Adjacency.ZERO_OUT)
+    assert follows_from_study(contract, study, insecure=True)
+    assert not follows_from_study(contract, longer, insecure=True)
+    assert not follows_from_study(contract, zero_out, insecure=True)
+
+
+@pytest.mark.parametrize("kind", ["window-flow", "cumulative-flow", "spell", "pattern"])
+def test_other_weights_follow_from_the_study_unless_they_cost_more(kind: str) -> None:
+    """Weights come from floating-point algebra, which differs between machines; what counts is their cost."""
+    study = build_study(release_of(kind), horizon=5)
+    [contract] = stated_contracts(study, 50, insecure=True).values()
+    cheaper: Contract
+    dearer: Contract
+    if isinstance(contract, WindowFlowContract):
+        weights = contract.mechanism.weights
+        cheaper, dearer = (
+            replace(contract, mechanism=replace(contract.mechanism, weights=tuple(weight * factor for weight in weights)))
+            for factor in (1 - 1e-9, 1 + 1e-9)
+        )
+    else:
+        assert isinstance(contract, FlowContract)
+        sigma = contract.mechanism.sigma
+        cheaper, dearer = (
+            replace(contract, mechanism=replace(contract.mechanism, sigma=sigma * factor)) for factor in (1 + 1e-9, 1 - 1e-9)
+        )
+    assert follows_from_study(cheaper, study, insecure=True)
+    assert not follows_from_study(dearer, study, insecure=True)
+
+
 def test_releases_keep_their_order_and_share_the_budget() -> None:
     study = build_study(
-        CumulativeRelease("z", ("1",)), WindowRelease("a", 2), CumulativeRelease("m", ("0",)), rho=0.3, horizon=6
+        CumulativeRelease("z", ("1",), weights="rule"),
+        WindowRelease("a", 2),
+        CumulativeRelease("m", ("0",), measure="paper"),
+        PatternRelease("p", pattern="1{2}", weights="rule"),
+        WindowRelease("b", 2, measure="paper"),
+        SpellRelease("s", ("1",), length=2, weights="rule"),
+        rho=0.3,
+        horizon=6,
     )
     made = stated_contracts(study, 100, insecure=False)
-    assert list(made) == ["z", "a", "m"]
-    assert [type(contract) for contract in made.values()] == [CumulativeContract, WindowContract, CumulativeContract]
+    assert list(made) == ["z", "a", "m", "p", "b", "s"]
+    assert [type(contract) for contract in made.values()] == [
+        CumulativeContract,
+        WindowFlowContract,
+        CumulativePaperContract,
+        PatternContract,
+        WindowPaperContract,
+        SpellContract,
+    ]
     assert sum(Fraction(contract.rho) for contract in made.values()) <= Fraction(0.3)
     assert sum(contract.rho for contract in made.values()) == pytest.approx(0.3)
 
 
-def test_the_number_of_synthetic_people_is_public_where_it_is_known() -> None:
-    contrast = window_contract(build_study(WindowRelease("w", 3), horizon=6), 500)
-    histogram = window_contract(build_study(WindowRelease("w", 3, measure="histogram"), horizon=6), 500)
-    [cumulative] = stated_contracts(build_study(CumulativeRelease("c", ("1",)), horizon=6), 500, insecure=True).values()
-    assert contrast.n_star == contrast.expected_rows == 500 + 8 * contrast.n_pad
-    assert histogram.n_star is None
-    assert histogram.expected_rows == 500 + 8 * histogram.n_pad
-    assert cumulative.n_star == 500
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_synthetic_people_is_public_where_it_is_known(kind: str) -> None:
+    """Windows of the paper have as many as the noise of their first step says; others than windows have no padding."""
+    [contract] = stated_contracts(build_study(release_of(kind), horizon=6), 500, insecure=True).values()
+    assert contract.expected_rows == 500 + 8 * contract.n_pad
+    assert (contract.n_pad > 0) == (contract.kind == "window")
+    assert contract.n_star == (None if kind == "window-paper" else contract.expected_rows)
 
 
-def test_a_cumulative_release_has_columns_of_zeros_and_ones_whatever_the_alphabet() -> None:
-    study = build_study(CumulativeRelease("c", ("low", "none")), alphabet=["none", "low", "high"], horizon=6)
+@pytest.mark.parametrize(
+    "release",
+    [
+        CumulativeRelease("c", ("low", "none"), weights="rule"),
+        CumulativeRelease("c", ("low", "none"), measure="paper"),
+        SpellRelease("c", ("low", "none"), length=2, weights="rule"),
+    ],
+    ids=["flow", "paper", "spell"],
+)
+def test_a_release_of_events_has_columns_of_zeros_and_ones_whatever_the_alphabet(
+    release: CumulativeRelease | SpellRelease,
+) -> None:
+    study = build_study(release, alphabet=["none", "low", "high"], horizon=6)
     [contract] = stated_contracts(study, 5, insecure=True).values()
-    assert isinstance(contract, CumulativeContract)
+    assert isinstance(contract, CumulativeContract | CumulativePaperContract | SpellContract)
     assert contract.alphabet == ("0", "1")
     assert contract.event == ("low", "none")
 
@@ -86,6 +162,6 @@ def test_a_budget_whose_noise_would_not_fit_64_bits_is_refused() -> None:
     small = replace(build_study(WindowRelease("w", 1), horizon=6), privacy=Privacy(epsilon=1e-8, delta=1e-30))
     with pytest.raises(StudyError, match=r"privacy\.epsilon: got 1e-08, allowed: .* at least rho 1e-12"):
         stated_contracts(small, 5, insecure=True)
-    shared = build_study(CumulativeRelease("a", ("1",)), CumulativeRelease("b", ("1",)), rho=1.5e-12, horizon=6)
+    shared = build_study(release_of("cumulative-flow", "a"), release_of("spell", "b"), rho=1.5e-12, horizon=6)
     with pytest.raises(StudyError, match=r"release\.a\.share: got a budget of rho 7\.5e-13, allowed: at least rho 1e-12"):
         stated_contracts(shared, 5, insecure=True)

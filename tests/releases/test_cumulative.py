@@ -1,6 +1,9 @@
-"""Cumulative synthesis: running counts with the promised noise, and clamping that keeps people possible."""
+"""Cumulative synthesis by flow: running counts with the promised noise, and clamping that keeps people possible."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,30 +12,24 @@ from hypothesis import strategies as st
 
 from streamproc.offline import replay_study, tallies_of
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import Counter, CounterName
-from streamproc.privacy.cumulative import Allocation
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.cumulative_synthesis import CumulativeState, estimates, step_cumulative
+from streamproc.releases.flow import FlowState
 from streamproc.releases.step import Step
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study
-from tests.releases.random_studies import COUNTERS, Filled, sticky_panel, true_at_least
+from streamproc.study.releases import Measure
+from tests.releases.random_studies import MEASURES, Filled, sticky_panel, true_at_least
 from tests.releases.statistical_checks import assert_covariance
 from tests.studies import build_study
 
-
-def study_with(
-    counter: CounterName,
-    horizon: int,
-    rho: float,
-    allocation: Allocation = "equal-max",
-    adjacency: Adjacency = Adjacency.REPLACE_ONE,
-) -> Study:
-    release = CumulativeRelease("c", ("1",), counter=counter, allocation=allocation)
-    return build_study(release, horizon=horizon, rho=rho, adjacency=adjacency)
+TUNED, RULE, UP_TO_3 = (
+    CumulativeRelease("c", ("1",), weights="tuned"),
+    CumulativeRelease("c", ("1",), weights="rule"),
+    CumulativeRelease("c", ("1",), weights="rule", most=3),
+)
 
 
 def contract_of(study: Study, n: int) -> CumulativeContract:
@@ -46,100 +43,124 @@ def tallies_over(study: Study, filled: Filled) -> list[IntArray]:
 
 
 def truth_over(study: Study, filled: Filled) -> list[IntArray]:
-    """For each period, the true number of people with at least 1, 2, ... ones."""
+    """For each period, the true number of people with at least 1, 2, ... ones, up to `most`."""
     [release] = study.releases
     assert isinstance(release, CumulativeRelease)
     return [np.array(true_at_least(study, release, filled, t)) for t in range(1, study.horizon + 1)]
 
 
-def one_run(contract: CumulativeContract, tallies: list[IntArray], draw: NoiseSource) -> list[tuple[CumulativeState, Step]]:
-    state, run = CumulativeState.initial(contract), []
+def one_run(contract: CumulativeContract, tallies: Sequence[IntArray], draw: NoiseSource) -> list[tuple[FlowState, Step]]:
+    state, run = contract.initial_state(), []
     for tally in tallies:
-        state, step = step_cumulative(contract, state, tally, draw)
+        state, step = contract.step(state, tally, draw)
         run.append((state, step))
     return run
 
 
-def gains(counter: Counter, length: int) -> FloatArray:
-    """`|(A C^-1)_t|^2` by least squares: at time `t`, all rows measured by then, and the running sum wanted."""
-    squares = []
-    for time in range(1, length + 1):
-        rows = counter.matrix[counter.ends <= time, :time].astype(float)
-        answer, *_ = np.linalg.lstsq(rows.T, np.ones(time), rcond=None)
-        squares.append(float(answer @ answer))
-    return np.array(squares)
+def expected_covariances(contract: CumulativeContract) -> list[FloatArray]:
+    """Of the errors of "at least 1, 2, ..." in each period, from one system of equations for all transitions of the study.
+
+    The measurements and the conservation of flow determine every transition: people leave a state as they have entered it.
+    """
+    horizon, most, sigma = contract.horizon, contract.most, contract.mechanism.sigma
+    moves = [[(a, b) for a in range(min(t, most) + 1) for b in ([a, a + 1] if a < most else [a])] for t in range(horizon)]
+    unknown = {(t, move): place for place, (t, move) in enumerate((t, m) for t in range(horizon) for m in moves[t])}
+    rows, noisy = [], []
+    for t in range(horizon):
+        for state in range(min(t, most) + 1):
+            row = np.zeros(len(unknown))
+            row[[unknown[t, move] for move in moves[t] if move[0] == state]] = 1
+            if t:
+                row[[unknown[t - 1, move] for move in moves[t - 1] if move[1] == state]] = -1
+            rows.append(row)
+            noisy.append(False)
+        for measured in contract.mechanism.matrices[t]:
+            row = np.zeros(len(unknown))
+            row[[unknown[t, move] for move in moves[t]]] = measured
+            rows.append(row)
+            noisy.append(True)
+    solution = np.linalg.inv(np.array(rows))[:, noisy]
+    found = []
+    for t in range(horizon):
+        at_least = np.zeros((min(t + 1, most), len(unknown)))
+        for move in moves[t]:
+            at_least[: move[1], unknown[t, move]] = 1
+        errors = sigma * at_least @ solution
+        found.append(errors @ errors.T)
+    return found
 
 
-@pytest.mark.usefixtures("no_rows")
 @pytest.mark.parametrize(
-    ("counter", "allocation", "adjacency"),
+    ("release", "adjacency"),
     [
-        ("sqrt", "equal-max", Adjacency.REPLACE_ONE),
-        ("tree", "equal-max", Adjacency.ZERO_OUT),
-        ("tree", "cubic", Adjacency.REPLACE_ONE),
-        ("honaker", "equal-max", Adjacency.REPLACE_ONE),
+        (TUNED, Adjacency.REPLACE_ONE),
+        (RULE, Adjacency.REPLACE_ONE),
+        (RULE, Adjacency.ZERO_OUT),
+        (UP_TO_3, Adjacency.REPLACE_ONE),
     ],
+    ids=["tuned", "rule", "zero-out", "up to 3"],
 )
-def test_unclamped_estimates_err_as_promised(counter: CounterName, allocation: Allocation, adjacency: Adjacency) -> None:
-    """Variance `sigma_b^2 |(A C_b^-1)_t|^2`, weights independent of each other, at every period.
+def test_unclamped_estimates_err_as_promised(release: CumulativeRelease, adjacency: Adjacency) -> None:
+    """The covariance that follows from the matrices, at every period.
 
     Chi-square with 400 runs, which see a variance to within 7 percent; false alarm 1e-6 for each period at a random seed,
     which is fixed. The number of people is smaller than the noise, so that most of these estimates are then clamped.
     """
     horizon = 6
-    study = study_with(counter, horizon, 0.05, allocation, adjacency)
+    study = build_study(release, horizon=horizon, rho=0.05, adjacency=adjacency)
     filled = sticky_panel(20, horizon, seed=41)
     contract, tallies, truth = contract_of(study, 20), tallies_over(study, filled), truth_over(study, filled)
     draw = SeededEntropy(42).draw("c", Period(1))
     errors: list[list[FloatArray]] = [[] for _ in range(horizon)]
     for _ in range(400):
-        for at, (state, _) in enumerate(one_run(contract, tallies, draw)):
-            errors[at].append(estimates(contract.mechanism, state.measured, state.period) - truth[at])
-    gain = gains(contract.mechanism.counter, horizon)
-    for at in range(horizon):
-        expected = [contract.mechanism.sigmas[b] ** 2 * gain[at - b] for b in range(at + 1)]
-        assert_covariance(np.array(errors[at]), np.diag(expected))
+        for at, (_, step) in enumerate(one_run(contract, tallies, draw)):
+            assert step.estimates is not None
+            errors[at].append(step.estimates - truth[at])
+    for at, expected in enumerate(expected_covariances(contract)):
+        assert contract.count_stderrs(Period(at + 1)) ** 2 == pytest.approx(np.diagonal(expected), rel=1e-9)
+        assert_covariance(np.array(errors[at]), expected)
 
 
 def test_real_noise_errs_as_promised_too() -> None:
-    """From the operating system's entropy, synthetic people included; false alarm 1e-6 for each of three periods."""
-    study = study_with("sqrt", 3, 0.05)
+    """From the operating system's entropy; false alarm 1e-6 for each of three periods."""
+    study = build_study(RULE, horizon=3, rho=0.05)
     filled = sticky_panel(20, 3, seed=43)
     contract, tallies, truth = contract_of(study, 20), tallies_over(study, filled), truth_over(study, filled)
     runs = [one_run(contract, tallies, SystemEntropy().draw("c", Period(1))) for _ in range(200)]
-    gain = gains(contract.mechanism.counter, 3)
-    for at in range(3):
-        errors = [estimates(contract.mechanism, run[at][0].measured, Period(at + 1)) - truth[at] for run in runs]
-        expected = [contract.mechanism.sigmas[b] ** 2 * gain[at - b] for b in range(at + 1)]
-        assert_covariance(np.array(errors), np.diag(expected))
+    for at, expected in enumerate(expected_covariances(contract)):
+        errors = [np.asarray(run[at][1].estimates) - truth[at] for run in runs]
+        assert_covariance(np.array(errors), expected)
 
 
-@given(st.sampled_from(COUNTERS), st.integers(0, 2**32), st.floats(-3, 2))
-def test_sums_are_the_estimates_moved_to_what_people_can_have_done(counter: CounterName, seed: int, power: float) -> None:
+@given(st.sampled_from([RULE, UP_TO_3]), st.integers(0, 2**32), st.floats(-3, 2))
+def test_sums_are_the_estimates_moved_to_what_people_can_have_done_and_rounded(
+    release: CumulativeRelease, seed: int, power: float
+) -> None:
     """Nobody loses a one, and nobody gets a `b`-th one without having had `b - 1` before."""
     horizon, n = 5, 15
-    study = study_with(counter, horizon, 10**power)
+    study = build_study(release, horizon=horizon, rho=10**power)
     contract = contract_of(study, n)
     before = [n] + [0] * horizon
-    for state, step in one_run(
+    for _, step in one_run(
         contract, tallies_over(study, sticky_panel(n, horizon, seed)), SeededEntropy(seed).draw("c", Period(1))
     ):
-        wanted = [round(estimate) for estimate in estimates(contract.mechanism, state.measured, state.period).tolist()]
+        assert step.estimates is not None
+        wanted = step.estimates.tolist()
         clamped = [min(max(want, before[b]), before[b - 1]) for b, want in enumerate(wanted, start=1)]
-        assert step.counts.tolist() == clamped
-        assert step.clamped == sum(a != b for a, b in zip(clamped, wanted, strict=True))
-        before = [n, *clamped, *[0] * (horizon - len(clamped))]
-        assert state.sums.tolist() == before
+        for count, real in zip(step.counts.tolist(), clamped, strict=True):
+            assert math.floor(real + 1e-5) <= count <= math.ceil(real - 1e-5) or abs(count - real) < 1e-5
+        assert step.clamped == sum(abs(a - b) > 1e-4 for a, b in zip(clamped, wanted, strict=True))
+        before = [n, *step.counts.tolist(), *[0] * (horizon - len(clamped))]
 
 
 class Scripted:
-    """Noise as written, for each stream in turn."""
+    """Noise with which the measurements say that people made these transitions."""
 
-    def __init__(self, *noise: int) -> None:
-        self.noise = list(noise)
+    def __init__(self, contract: CumulativeContract, period: int, exact: list[int], wanted: list[int]) -> None:
+        self.noise: IntArray = contract.mechanism.matrices[period - 1] @ (np.array(wanted) - np.array(exact))
 
     def gaussian(self, exact: IntArray, sigma: float) -> IntArray:
-        noisy: IntArray = exact + self.noise.pop(0)
+        noisy: IntArray = exact + self.noise
         return noisy
 
     def rng(self) -> np.random.Generator:
@@ -147,56 +168,66 @@ class Scripted:
 
 
 def test_clamping_works_in_both_directions() -> None:
-    """Ten people, all with a one at first and none later; `tree` measures 10 + noise, then the sum of both + noise."""
-    contract = contract_of(study_with("tree", 2, 1.0), 10)
-    start = CumulativeState.initial(contract)
-    first, step = step_cumulative(contract, start, np.array([10, 0]), Scripted(-4))
+    """Ten people, all with a one at first and none later. Transitions: without a one, with a one, for each state."""
+    contract = contract_of(build_study(RULE, horizon=2), 10)
+    start, everybody, nobody = contract.initial_state(), np.array([0, 10, 0, 0, 0, 0]), np.array([0, 0, 10, 0, 0, 0])
+    first, step = contract.step(start, everybody, Scripted(contract, 1, [0, 10], [4, 6]))
     assert (step.counts.tolist(), step.clamped) == ([6], 0)
-    _, step = step_cumulative(contract, first, np.array([0, 0]), Scripted(-7, 9))
+    _, step = contract.step(first, nobody, Scripted(contract, 2, [0, 0, 10, 0], [5, -1, -3, 9]))
+    assert np.asarray(step.estimates) == pytest.approx([5, 9])
     assert (step.counts.tolist(), step.clamped) == ([6, 6], 2)
-    _, step = step_cumulative(contract, first, np.array([0, 0]), Scripted(5, -1))
+    _, step = contract.step(first, nobody, Scripted(contract, 2, [0, 0, 10, 0], [-1, 5, 7, -1]))
+    assert np.asarray(step.estimates) == pytest.approx([11, -1])
     assert (step.counts.tolist(), step.clamped) == ([10, 0], 2)
 
 
-@pytest.mark.parametrize("tally", [[1, 0], [1, 0, 0, 0], [4, -1, 0], [3, 2, 0]])
+@pytest.mark.parametrize(
+    "tally",
+    [[4] + [0] * 6, [4] + [0] * 8, [5, -1] + [0] * 6, [3, 2] + [0] * 6, [3] + [0] * 7, [3, 0, 1] + [0] * 5],
+    ids=["short", "long", "negative", "too many", "too few", "a state that nobody can be in"],
+)
 def test_a_tally_that_n_people_cannot_have_made_is_refused(tally: list[int]) -> None:
-    contract = contract_of(study_with("sqrt", 3, 1.0), 4)
-    with pytest.raises(ValueError, match="release c needs 3 counts"):
-        step_cumulative(contract, CumulativeState.initial(contract), np.array(tally), Scripted(0))
+    contract = contract_of(build_study(RULE, horizon=3), 4)
+    with pytest.raises(ValueError, match="release c needs 8 counts"):
+        contract.step(contract.initial_state(), np.array(tally), SeededEntropy(1).draw("c", Period(1)))
 
 
-def root_mean_square(counter: CounterName, filled: Filled, rho: float, runs: int) -> float:
+def test_events_beyond_most_are_not_told_apart() -> None:
+    """Once a synthetic person has had `most` events, their symbols are drawn evenly; false alarm 1e-6, the seed is fixed."""
+    study = build_study(UP_TO_3, horizon=8, rho=1000.0)
+    filled = np.ones((2000, 8), dtype=np.uint8)
+    contract = contract_of(study, 2000)
+    steps = [step for _, step in one_run(contract, tallies_over(study, filled), SeededEntropy(47).draw("c", Period(1)))]
+    assert [len(step.counts) for step in steps] == [1, 2, 3, 3, 3, 3, 3, 3]
+    assert contract.labels(Period(8)) == ["1", "2", "3"]
+    later = np.concatenate([step.columns[0] for step in steps[4:]])
+    assert abs(later.mean() - 0.5) < 5 * 0.5 / math.sqrt(len(later))
+
+
+def root_mean_square(measure: Measure, filled: Filled, rho: float, runs: int) -> float:
     """Of the released counts' errors, in people, over all periods and weights."""
-    study = study_with(counter, filled.shape[1], rho)
-    contract, tallies, truth = contract_of(study, len(filled)), tallies_over(study, filled), truth_over(study, filled)
-    draw = SeededEntropy(44).draw("c", Period(1))
-    errors = [
-        np.concatenate([step.counts - true for (_, step), true in zip(one_run(contract, tallies, draw), truth, strict=True)])
-        for _ in range(runs)
-    ]
-    return float(np.sqrt(np.mean(np.square(errors))))
+    release = CumulativeRelease("c", ("1",), measure=measure)
+    study = build_study(release, horizon=filled.shape[1], rho=rho)
+    made, tallies = stated_contracts(study, len(filled), insecure=True), tallies_of(study, filled)
+    truth = truth_over(study, filled)
+    squares = []
+    for seed in range(runs):
+        steps = replay_study(study, made, tallies, SeededEntropy(seed)).steps
+        squares.append(np.concatenate([step["c"].counts - true for step, true in zip(steps, truth, strict=True)]) ** 2)
+    return float(np.sqrt(np.mean(squares)))
 
 
-@pytest.mark.usefixtures("no_rows")
-def test_after_clamping_sqrt_errs_at_most_eight_tenths_of_tree() -> None:
-    """Sticky binary panel, T = 12, same budget, equal-max, replace-one; 60 runs each, the seed is fixed."""
+def test_after_clamping_flow_errs_at_most_half_of_the_paper() -> None:
+    """Sticky binary panel, T = 12, same budget, replace-one; 60 runs each, the seeds are fixed."""
     filled = sticky_panel(5000, 12, seed=45)
-    assert root_mean_square("sqrt", filled, 0.005, 60) <= 0.8 * root_mean_square("tree", filled, 0.005, 60)
+    flow, paper = (root_mean_square(measure, filled, 0.005, 60) for measure in MEASURES)
+    assert flow <= 0.5 * paper
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.001, 0.005, 0.05])
-def test_after_clamping_sqrt_errs_at_most_eight_tenths_of_tree_in_whole_panels(rho: float) -> None:
-    """23,374 people and their synthetic panel, 200 runs each, the seed is fixed."""
+def test_after_clamping_flow_errs_at_most_half_of_the_paper_in_whole_panels(rho: float) -> None:
+    """23,374 people and their synthetic panel, 200 runs each, the seeds are fixed."""
     filled = sticky_panel(23374, 12, seed=46)
-    errors = {}
-    for counter in ("sqrt", "tree"):
-        study = study_with(counter, 12, rho)
-        made, tallies = stated_contracts(study, len(filled), insecure=True), tallies_of(study, filled)
-        truth = truth_over(study, filled)
-        squares = []
-        for seed in range(200):
-            panel = replay_study(study, made, tallies, SeededEntropy(seed)).panels["c"]
-            squares.append(np.concatenate([panel.counts(t) - truth[t - 1] for t in range(1, 13)]) ** 2)
-        errors[counter] = float(np.sqrt(np.mean(squares)))
-    assert errors["sqrt"] <= 0.8 * errors["tree"]
+    flow, paper = (root_mean_square(measure, filled, rho, 200) for measure in MEASURES)
+    assert flow <= 0.5 * paper

@@ -15,20 +15,31 @@ from streamproc.panel import AtLeast, LastSymbols, count_of, exactly, in_a_row
 from streamproc.privacy.types import Period
 from streamproc.releases.query import EventCount, InSpell, Matched, Query, ask, in_spell, matched
 from streamproc.study import WindowRelease
-from tests.releases.random_studies import window_contract
+from tests.releases.random_studies import MEASURES, window_contract
 from tests.studies import build_study
 
 ALPHABET = ("a", "b", "c")
 CONTRACT = window_contract(build_study(WindowRelease("w", 3), alphabet=ALPHABET, horizon=6), 10)
+PAPER = window_contract(build_study(WindowRelease("w", 3, measure="paper"), alphabet=ALPHABET, horizon=6), 10)
 
 
 @given(st.integers(1, 6), st.data())
-def test_a_bin_answers_yes_if_its_symbols_up_to_the_period_do(period: int, data: st.DataObject) -> None:
-    """Of a window that came out at `max(period, k)`, the symbols up to `period`, and of these the last `width`."""
+def test_a_bin_answers_yes_if_its_last_symbols_do(period: int, data: st.DataObject) -> None:
+    """Before period `k` a window has as many symbols as there were periods."""
     width = data.draw(st.integers(1, min(3, period)))
     yes = data.draw(st.sets(st.sampled_from(list(product(ALPHABET, repeat=width)))))
     query = LastSymbols("any", width, lambda window: window in yes)
     weights = CONTRACT.query_weights(query, Period(period))
+    assert weights.tolist() == [window[-width:] in yes for window in product(ALPHABET, repeat=min(period, 3))]
+
+
+@given(st.integers(1, 6), st.data())
+def test_a_bin_of_the_paper_answers_yes_if_its_symbols_up_to_the_period_do(period: int, data: st.DataObject) -> None:
+    """Of a window that came out at `max(period, k)`, the symbols up to `period`, and of these the last `width`."""
+    width = data.draw(st.integers(1, min(3, period)))
+    yes = data.draw(st.sets(st.sampled_from(list(product(ALPHABET, repeat=width)))))
+    query = LastSymbols("any", width, lambda window: window in yes)
+    weights = PAPER.query_weights(query, Period(period))
     seen = min(period, 3)
     expected = [window[seen - width : seen] in yes for window in product(ALPHABET, repeat=3)]
     assert weights.tolist() == expected
@@ -49,10 +60,11 @@ def test_a_bin_answers_yes_if_its_symbols_up_to_the_period_do(period: int, data:
 )
 def test_the_questions_of_a_quarter(query: LastSymbols, yes: set[str]) -> None:
     """Among them the paper's four: poor in at least one month, in at least two, in two in a row, in all three."""
-    contract = window_contract(build_study(WindowRelease("w", 3), horizon=6), 10)
     windows = ["".join(window) for window in product("01", repeat=3)]
-    weights = contract.query_weights(query, Period(5))
-    assert {window for window, weight in zip(windows, weights, strict=True) if weight} == yes
+    for measure in MEASURES:
+        contract = window_contract(build_study(WindowRelease("w", 3, measure=measure), horizon=6), 10)
+        weights = contract.query_weights(query, Period(5))
+        assert {window for window, weight in zip(windows, weights, strict=True) if weight} == yes
 
 
 def test_names_say_what_is_asked() -> None:
@@ -81,6 +93,8 @@ def test_what_no_bin_can_tell_is_refused_with_the_reason(query: LastSymbols, per
     with pytest.raises(UnsupportedQuery, match=reason) as caught:
         CONTRACT.query_weights(query, Period(period))
     assert "\n" not in str(caught.value)
+    with pytest.raises(UnsupportedQuery, match=reason):
+        PAPER.query_weights(query, Period(period))
 
 
 def brute_force(text: str, holds: Callable[[str], bool], width: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,8 +21,12 @@ from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.releases.contracts import make_contracts, stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.cumulative_synthesis import CumulativeState
+from streamproc.releases.cumulative_paper import CumulativePaperContract
+from streamproc.releases.cumulative_paper_synthesis import CumulativeState
+from streamproc.releases.flow import FlowContract, FlowState
 from streamproc.releases.kind import Contract, ReleaseState
+from streamproc.releases.pattern import PatternContract
+from streamproc.releases.spell import SpellContract
 from streamproc.releases.step import Column, Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.window import WindowContract
@@ -29,7 +34,7 @@ from streamproc.releases.window_synthesis import WindowState
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
 from streamproc.study import CumulativeRelease, Study, WindowRelease
 from streamproc.testing import SilentEntropy
-from tests.releases.random_studies import contracts_of, histories_of, studies, true_at_least, true_bins
+from tests.releases.random_studies import KINDS, contracts_of, histories_of, release_of, studies, true_counts
 from tests.studies import build_study
 
 
@@ -39,9 +44,9 @@ def digest(column: Column) -> str:
 
 def check_window(contract: WindowContract, columns: list[Column], before: IntArray, step: Step, state: ReleaseState) -> None:
     """Counts are those of the rows; the rows of an overlap before are those of it now."""
-    q, k = contract.mechanism.q, contract.mechanism.k
+    q, k = contract.mechanism.q, min(contract.mechanism.k, step.period)
     assert isinstance(state, WindowState)
-    if step.period < k:
+    if step.period < contract.first_column:
         assert not columns
         assert not step.counts.size
         return
@@ -49,18 +54,47 @@ def check_window(contract: WindowContract, columns: list[Column], before: IntArr
     rows = Counter(zip(*(column.tolist() for column in columns[-k:]), strict=True))
     assert step.counts.tolist() == [rows[window] for window in windows]
     assert [windows[code] for code in state.windows] == list(zip(*(column.tolist() for column in columns[-k:]), strict=True))
-    if contract.mechanism.measure == "contrast":
-        assert len(columns[0]) == contract.n + q**k * contract.n_pad == contract.n_star
+    if contract.measure == "flow":
+        assert len(columns[0]) == contract.n + contract.mechanism.bins * contract.n_pad == contract.n_star
     elif step.period == k:
         assert len(columns[0]) == max(int(step.measurements[0].sum()), 0)
-    if step.period > k:
+    if step.period > contract.first_column:
+        windows_before = list(product(range(q), repeat=min(contract.mechanism.k, step.period - 1)))
         for overlap in product(range(q), repeat=k - 1):
-            earlier = sum(int(before[windows.index((x, *overlap))]) for x in range(q))
+            # The last `k - 1` symbols: all of a window that was shorter, without the oldest of a full one.
+            ending = [at for at, window in enumerate(windows_before) if window[len(window) - k + 1 :] == overlap]
+            earlier = sum(int(before[at]) for at in ending)
             assert earlier == sum(int(step.counts[windows.index((*overlap, a))]) for a in range(q))
 
 
-def check_cumulative(
-    contract: CumulativeContract, columns: list[Column], before: IntArray, step: Step, state: ReleaseState
+def states_of(contract: FlowContract, columns: list[Column]) -> list[int]:
+    """For each row, what its counts are about: events so far, the length of the current spell, or whether it has matched."""
+    histories = ["".join(contract.alphabet[symbol] for symbol in row) for row in np.stack(columns, axis=1).tolist()]
+    if isinstance(contract, PatternContract):
+        return [int(re.search(contract.pattern, history) is not None) for history in histories]
+    if isinstance(contract, SpellContract):
+        return [len(history) - len(history.rstrip("1")) for history in histories]
+    assert isinstance(contract, CumulativeContract)
+    return [history.count("1") for history in histories]
+
+
+def check_flow(contract: FlowContract, columns: list[Column], before: IntArray, step: Step, state: ReleaseState) -> None:
+    """Counts are those of the rows, of which there are as many as people; nobody loses an event or a match."""
+    assert isinstance(state, FlowState)
+    found = states_of(contract, columns)
+    assert len(found) == contract.n == contract.n_star
+    assert step.counts.tolist() == [sum(value >= b for value in found) for b in range(1, len(step.counts) + 1)]
+    assert len(step.counts) == len(contract.labels(step.period))
+    if not isinstance(contract, PatternContract):
+        assert state.states.tolist() == [min(value, contract.automaton.states - 1) for value in found]
+    if not isinstance(contract, SpellContract):
+        earlier = [contract.n, *before.tolist(), 0]
+        for b, now in enumerate(step.counts.tolist(), start=1):
+            assert earlier[b] <= now <= earlier[b - 1 if isinstance(contract, CumulativeContract) else 0]
+
+
+def check_cumulative_paper(
+    contract: CumulativePaperContract, columns: list[Column], before: IntArray, step: Step, state: ReleaseState
 ) -> None:
     """Counts are those of the rows; nobody loses a one, and a `b`-th one needs `b - 1` before it."""
     assert isinstance(state, CumulativeState)
@@ -90,9 +124,11 @@ def test_whatever_the_noise_the_outcome_is_a_panel(study: Study, data: st.DataOb
             assert all(column.dtype == np.uint8 for column in step.columns)
             if isinstance(contract, WindowContract):
                 check_window(contract, columns, before[name], step, synthesis.states[name])
+            elif isinstance(contract, FlowContract):
+                check_flow(contract, columns, before[name], step, synthesis.states[name])
             else:
-                assert isinstance(contract, CumulativeContract)
-                check_cumulative(contract, columns, before[name], step, synthesis.states[name])
+                assert isinstance(contract, CumulativePaperContract)
+                check_cumulative_paper(contract, columns, before[name], step, synthesis.states[name])
             grown = panels[name].extended(step)
             assert all(old is new for old, new in zip(panels[name].columns, grown.columns, strict=False))
             if grown.columns:
@@ -113,11 +149,9 @@ def test_without_noise_the_counts_are_the_truth_and_the_padding(study: Study, da
         synthesis, steps = synthesis.step(tally, SilentEntropy(5))
         for release in study.releases:
             step, contract = steps[release.name], made[release.name]
-            if isinstance(release, CumulativeRelease):
-                assert step.counts.tolist() == true_at_least(study, release, filled, period)
-            elif period >= contract.first_column:
-                assert isinstance(release, WindowRelease)
-                assert (step.counts - contract.n_pad).tolist() == true_bins(filled, study.q, release.k, period)
+            if period >= contract.first_column:
+                truth = true_counts(study, release, filled, period)
+                assert (step.counts - contract.padding(Period(period))).tolist() == truth
             assert step.clamped == 0
 
 
@@ -151,7 +185,7 @@ class Watched:
         return SeededEntropy(7).salt(period)
 
 
-TWO = build_study(WindowRelease("w", 1), CumulativeRelease("c", ("1",)), horizon=2)
+TWO = build_study(WindowRelease("w", 1), CumulativeRelease("c", ("1",), weights="rule"), horizon=2)
 FILLED = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.uint8)
 
 
@@ -224,14 +258,16 @@ def test_a_step_leaves_the_synthesis_before_as_it_was() -> None:
 
 
 def test_the_number_of_synthetic_people_is_known_from_the_first_column_on() -> None:
-    study = build_study(WindowRelease("w", 2, measure="histogram"), CumulativeRelease("c", ("1",)), horizon=2)
-    synthesis = Synthesis.start(stated_contracts(study, 3, insecure=True))
-    first, second = tallies_of(study, FILLED)
-    assert (synthesis.rows("w"), synthesis.rows("c")) == (None, None)
-    synthesis, _ = synthesis.step(first, SeededEntropy(9))
-    assert (synthesis.rows("w"), synthesis.rows("c")) == (None, 3)
-    synthesis, steps = synthesis.step(second, SeededEntropy(9))
-    assert (synthesis.rows("w"), synthesis.rows("c")) == (len(steps["w"].columns[0]), 3)
+    study = build_study(*(release_of(kind, kind) for kind in KINDS), horizon=3)
+    made = stated_contracts(study, 3, insecure=True)
+    synthesis = Synthesis.start(made)
+    people = np.array([[0, 1, 1], [1, 1, 0], [0, 0, 1]], dtype=np.uint8)
+    assert [synthesis.rows(kind) for kind in KINDS] == [None] * 6
+    for period, tally in enumerate(tallies_of(study, people), start=1):
+        synthesis, steps = synthesis.step(tally, SeededEntropy(9))
+        for kind in KINDS:
+            known = made[kind].n_star if kind != "window-paper" or period < 3 else len(steps[kind].columns[0])
+            assert synthesis.rows(kind) == known
 
 
 def test_a_resumed_study_goes_on_as_if_nothing_had_happened_and_remembers_what_was_drawn_twice() -> None:

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamproc.privacy.types import IntArray
+from streamproc.privacy.types import IntArray, Period
+from streamproc.releases.contracts import make_tallier
 from streamproc.releases.tally_state import TallyState
-from streamproc.study import CumulativeRelease, Study, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease, Study, WindowRelease
+from streamproc.study.releases import EventRelease
 from tests.releases.random_studies import Filled, histories_of, studies, true_at_least, true_bins
 from tests.studies import build_study
 
@@ -23,22 +25,73 @@ def folded(study: Study, filled: Filled) -> list[dict[str, IntArray]]:
     return tallies
 
 
+def expected_windows(study: Study, release: WindowRelease, filled: Filled, period: int) -> list[int]:
+    """The bins of the period, in front of the zeros that fill up the tally; nobody before the first column."""
+    size = study.q**release.k
+    bins = true_bins(filled, study.q, min(release.k, period), period) if period >= release.first_column else []
+    return bins + [0] * (size - len(bins))
+
+
+def expected_newcomers(study: Study, release: CumulativeRelease, filled: Filled, period: int) -> list[int]:
+    """The people who have their first, second, ... event in the period."""
+    now, before = (true_at_least(study, release, filled, at) + [0] * (study.horizon - at) for at in (period, period - 1))
+    return [a - b for a, b in zip(now, before, strict=True)]
+
+
+def event_table(study: Study, release: EventRelease) -> tuple[tuple[int, ...], ...]:
+    """For each state, the next one without an event and with one."""
+    if isinstance(release, SpellRelease):
+        return tuple((0, min(run + 1, release.length)) for run in range(release.length + 1))
+    assert isinstance(release, CumulativeRelease)
+    most = release.counted_up_to(study.horizon)
+    return tuple((count, min(count + 1, most)) for count in range(most + 1))
+
+
+def expected_transitions(study: Study, release: EventRelease | PatternRelease, filled: Filled, period: int) -> list[int]:
+    """The people in each state who have each class of symbols; classes that lead to the same state count in the first."""
+    if isinstance(release, PatternRelease):
+        table = release.automaton(study.alphabet).table
+        symbols = filled.tolist()
+    else:
+        table = event_table(study, release)
+        symbols = [[int(study.alphabet[symbol] in release.event) for symbol in row] for row in filled.tolist()]
+    counts = [[0] * len(table[0]) for _ in table]
+    for row in symbols:
+        state = 0
+        for symbol in row[: period - 1]:
+            state = table[state][symbol]
+        counts[state][table[state].index(table[state][row[period - 1]])] += 1
+    return [count for of_state in counts for count in of_state]
+
+
 @given(studies(), st.data())
-def test_tallies_count_windows_and_newcomers(study: Study, data: st.DataObject) -> None:
+def test_tallies_count_windows_newcomers_and_transitions(study: Study, data: st.DataObject) -> None:
     filled = data.draw(histories_of(study))
     for period, tally in enumerate(folded(study, filled), start=1):
         assert list(tally) == [release.name for release in study.releases]
         for release in study.releases:
-            if isinstance(release, CumulativeRelease):
-                now = [*true_at_least(study, release, filled, period), *[0] * (study.horizon - period)]
-                before = [*true_at_least(study, release, filled, period - 1), *[0] * (study.horizon - period + 1)]
-                expected = [a - b for a, b in zip(now, before, strict=True)]
+            if isinstance(release, WindowRelease):
+                expected = expected_windows(study, release, filled, period)
+            elif isinstance(release, CumulativeRelease) and release.measure == "paper":
+                expected = expected_newcomers(study, release, filled, period)
             else:
-                assert isinstance(release, WindowRelease)
-                empty = [0] * study.q**release.k
-                expected = true_bins(filled, study.q, release.k, period) if period >= release.k else empty
+                assert isinstance(release, EventRelease | PatternRelease)
+                expected = expected_transitions(study, release, filled, period)
             assert tally[release.name].tolist() == expected
             assert tally[release.name].dtype == np.int64
+
+
+@given(studies(), st.data())
+def test_every_tally_is_possible_and_one_of_too_many_people_is_not(study: Study, data: st.DataObject) -> None:
+    filled = data.draw(histories_of(study))
+    for period, tally in enumerate(folded(study, filled), start=1):
+        for release in study.releases:
+            tallier, counts = make_tallier(study, release), tally[release.name]
+            assert tallier.size == len(counts)
+            assert tallier.is_possible(counts, len(filled), Period(period))
+            if counts.any():
+                more = counts + (np.arange(len(counts)) == counts.argmax()) * (len(filled) + 1)
+                assert not tallier.is_possible(more, len(filled), Period(period))
 
 
 @given(studies(), st.data())

@@ -16,7 +16,6 @@ from streamproc.client.reporter import Reporter
 from streamproc.errors import LogUnavailable, OutcomeUnknown
 from streamproc.log.port import Offset, Record
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.privacy.counters import CounterName
 from streamproc.privacy.types import Period
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
@@ -28,6 +27,7 @@ from streamproc.service.monitor import BROKER_BACK, LEDGER, ProcessMonitor, part
 from streamproc.service.workers import gather, synthesize
 from streamproc.storage.clock import SystemClock
 from streamproc.study import CumulativeRelease, Schedule
+from streamproc.study.releases import Measure
 from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing import BEGINNING, Faults, SimulatedLog, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
@@ -375,17 +375,20 @@ def test_the_wait_for_a_release_time_is_no_time_that_a_release_took(
 
 
 @pytest.mark.parametrize(
-    ("adjacency", "counter", "horizon", "period", "stated"),
+    ("adjacency", "measure", "horizon", "period", "stated"),
     [
-        (Adjacency.REPLACE_ONE, "sqrt", 3, 2, False),
-        (Adjacency.ZERO_OUT, "sqrt", 3, 2, True),
-        (Adjacency.ZERO_OUT, "tree", 65, 2, False),  # each period but the last needs a run of its own
-        (Adjacency.ZERO_OUT, "tree", 65, 65, True),
+        (Adjacency.REPLACE_ONE, "flow", 3, 2, False),
+        (Adjacency.ZERO_OUT, "flow", 3, 2, True),
+        (Adjacency.ZERO_OUT, "flow", 65, 2, True),
+        (Adjacency.REPLACE_ONE, "paper", 3, 2, False),
+        (Adjacency.ZERO_OUT, "paper", 3, 2, True),
+        (Adjacency.ZERO_OUT, "paper", 65, 2, False),  # each period but the last needs a run of its own
+        (Adjacency.ZERO_OUT, "paper", 65, 65, True),
     ],
 )
 def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_study(
     adjacency: Adjacency,
-    counter: CounterName,
+    measure: Measure,
     horizon: int,
     period: int,
     stated: bool,
@@ -395,7 +398,7 @@ def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_stu
     kept = in_virtual_time(_kept_after_two_periods())
     synthesis = Synthesis.resumed(Period(2), kept.contracts, kept.states, (Period(1),))
     other = build_study(
-        CumulativeRelease("c", event=("1",), counter=counter),
+        CumulativeRelease("c", event=("1",), measure=measure, weights="rule" if measure == "flow" else None),
         horizon=horizon,
     )
     study = replace(other, privacy=replace(other.privacy, adjacency=adjacency))
@@ -404,7 +407,8 @@ def test_the_log_line_of_a_release_states_the_replace_one_cost_of_a_zero_out_stu
     [line] = caplog.records
     found = {name: value for name, value in line.__dict__["fields"].items() if name.endswith("_replace_one")}
     costs = replace_one_costs(study)
-    if stated and costs is not None:
+    if stated:
+        assert costs is not None
         rho = costs.of_study(period, [Period(1)])
         epsilon = epsilon_of_rho(rho, study.privacy.delta)
         assert found == {"rho_spent_replace_one": rho, "epsilon_spent_replace_one": epsilon}

@@ -16,14 +16,12 @@ import numpy as np
 
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import IntArray, Period
-from streamproc.releases.kind import Contract
-from streamproc.releases.window import WindowContract
-from streamproc.study import WindowRelease
+from streamproc.study import Release, WindowRelease
 from tests.simulation.cluster import Cluster
 from tests.simulation.final_state import FinalState
 from tests.simulation.history import ObservedColumns
 from tests.simulation.workload import STRANGE_SYMBOL, SYMBOLS
-from tests.stream_model.reference_model import Model, Said
+from tests.stream_model.reference_model import Model, Said, histories_in, tally_of
 
 Problems = Iterator[str]
 
@@ -54,7 +52,7 @@ def columns_come_once_and_in_order(run: FinalState) -> Problems:
             next_row += line.fields["rows"]
             if next_row == line.fields["total"]:
                 next_period, next_row = next_period + 1, 0
-        promised = 0 if isinstance(release, WindowRelease) and run.released < release.k else run.released
+        promised = 0 if run.released < _first_column(release) else run.released
         if (next_period - 1, next_row) != (promised, 0):
             yield f"{release.name}: {next_period - 1} columns and {next_row} rows, the ledger has {promised}"
 
@@ -80,6 +78,11 @@ def one_draw_leaves(run: FinalState) -> Problems:
             yield f"period {line.fields['period']}: its record left before it was announced"
 
 
+def _first_column(release: Release) -> int:
+    """The period with whose draw the first columns leave; for windows as in the paper, the first `k` leave together."""
+    return release.k if isinstance(release, WindowRelease) and release.measure == "paper" else 1
+
+
 def _versions(run: FinalState) -> Mapping[tuple[str, int, str], set[bytes]]:
     """All versions of each part of each draw that were ever sent, by topic, period and part."""
     versions: dict[tuple[str, int, str], set[bytes]] = defaultdict(set)
@@ -87,8 +90,7 @@ def _versions(run: FinalState) -> Mapping[tuple[str, int, str], set[bytes]]:
         for line in run.records.synthetic(release.name, committed=False):
             if line.fields["type"] == "column":
                 period, first = line.fields["period"], line.fields["first"]
-                # The first k columns of a window release leave together, with the draw of period k.
-                drawn = max(period, release.k) if isinstance(release, WindowRelease) else period
+                drawn = max(period, _first_column(release))
                 versions[release.name, drawn, f"column {period} row {first}"].add(line.value or b"")
     for line in run.records.ledger(committed=False):
         if line.fields["type"] == "measurement":
@@ -136,24 +138,23 @@ def silent_columns_are_the_data(run: FinalState) -> Problems:
     if not run.workload.silent:
         return
     for name, contract in run.contracts.items():
-        for period in run.columns[name]:
-            found = _counts(contract, run.columns[name], period)
+        release, columns = run.study.release(name), run.columns[name]
+        people = histories_in(run.study, release, np.transpose([columns[period] for period in sorted(columns)]).tolist())
+        for period in range(_first_column(release), len(columns) + 1):
+            found = tally_of(run.study, release, people, period) - _padding(run, release, contract.n_pad, period)
             parts = [closed.counts[name] for (_, closing), closed in run.tallies.items() if closing == period]
             reported = np.sum(parts, axis=0)
-            if found is not None and not np.array_equal(found, reported):
+            if not np.array_equal(found, reported):
                 yield f"{name}, period {period}: {found.tolist()}, but {reported.tolist()} was reported"
 
 
-def _counts(contract: Contract, released: Mapping[int, IntArray], period: int) -> IntArray | None:
-    """People in each bin, without padding; or whose b-th one comes now, for each b."""
-    if isinstance(contract, WindowContract):
-        k, q = contract.mechanism.k, contract.mechanism.q
-        if period < k:
-            return None
-        windows = np.sum([released[period - age] * q**age for age in range(k)], axis=0)
-        return np.bincount(windows, minlength=q**k) - contract.n_pad
-    ones = np.sum([released[each] for each in range(1, period + 1)], axis=0)
-    return np.bincount(ones[released[period] == 1] - 1, minlength=contract.mechanism.horizon)
+def _padding(run: FinalState, release: Release, n_pad: int, period: int) -> IntArray:
+    """The synthetic people that stand for nobody: `n_pad` with each window of `k` symbols, however much of it is over."""
+    if not isinstance(release, WindowRelease):
+        return np.zeros(1, dtype=np.int64)
+    q, left = run.study.q, release.k - min(period, release.k)
+    windows = q ** (release.k - left)
+    return np.array([n_pad * q**left] * windows + [0] * (q**release.k - windows))
 
 
 def _acknowledged_reports_count(run: FinalState) -> Problems:
@@ -267,15 +268,14 @@ def nothing_leaves_before_its_release_time(run: FinalState) -> Problems:
 
 
 def _published_with(run: FinalState, fields: Mapping[str, Any]) -> int:
-    """The period with which a record leaves; 0 for the study record. The first k columns of a window leave together."""
-    first = {release.name: release.k for release in run.study.releases if isinstance(release, WindowRelease)}
+    """The period with which a record leaves; 0 for the study record."""
     match fields["type"]:
         case "study":
             return 0
         case "contract":
-            return first.get(fields["release"], 1)
+            return _first_column(run.study.release(fields["release"]))
         case "column":
-            return max(first.get(fields["release"], 1), int(fields["period"]))
+            return max(_first_column(run.study.release(fields["release"])), int(fields["period"]))
     return int(fields["period"])
 
 

@@ -38,7 +38,7 @@ LIVENESS_TIMEOUT_S = 400.0
 
 
 def short_workload() -> Workload:
-    """Two periods, three people, one partition, a release of each kind."""
+    """Two periods, three people, one partition, a window release and a cumulative one."""
     releases = (WindowRelease("windows", 1), CumulativeRelease("counts", (SYMBOLS[1],)))
     study = Study(
         name="study",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from random import Random
 
 from streamproc.service.workers import synthesize
@@ -26,7 +27,8 @@ SLOW = FaultRates(("slow",), 1, (), 1)
 
 
 async def begun(rates: FaultRates = CALM) -> tuple[Cluster, Machine]:
-    workload = draw_workload(Random(1))
+    """A cluster of a study with a roster, so that periods can be closed without reports."""
+    workload = next(drawn for seed in count() if (drawn := draw_workload(Random(seed))).roster is not None)
     workload = replace(workload, study=replace(workload.study, schedule=EVERY_SECOND))
     cluster = Cluster(workload, RandomFaultPlan(Random(0), rates), Random(0), History(False))
     await cluster.begin()

@@ -9,7 +9,20 @@ from functools import lru_cache
 from random import Random
 from typing import Literal
 
-from streamproc.study import Broker, CumulativeRelease, Missing, Population, Privacy, Release, Schedule, Study, WindowRelease
+from streamproc.study import (
+    Broker,
+    CumulativeRelease,
+    Missing,
+    PatternRelease,
+    Population,
+    Privacy,
+    Release,
+    Schedule,
+    SpellRelease,
+    Study,
+    WindowRelease,
+)
+from streamproc.study.releases import Tune, Weights
 from streamproc.testing import BEGINNING
 
 PERIOD = 1.0
@@ -18,6 +31,9 @@ PERIOD = 1.0
 SYMBOLS = ("symbol-calm", "symbol-torn", "symbol-worn")
 STRANGE_SYMBOL = "symbol-strange"
 """A symbol outside of every alphabet."""
+
+WEIGHTS: tuple[Weights | None, ...] = (None, "rule")
+TUNED_FOR: tuple[Tune, ...] = ("largest", "mean")
 
 Way = Literal["alone", "packed", "committed", "aborted", "left open", "foreign", "broken"]
 """How a report is written to the log: as a record of its own, packed into a batch, in a client's transaction, to a wrong
@@ -86,10 +102,7 @@ def draw_workload(random: Random) -> Workload:
 def _study(random: Random) -> Study:
     horizon, symbols = random.randint(2, 4), random.randint(2, 3)
     alphabet = SYMBOLS[:symbols]
-    window = WindowRelease("windows", random.randint(1, 2), measure=random.choice(("contrast", "contrast", "histogram")))
-    event = (SYMBOLS[1],)
-    cumulative = CumulativeRelease("counts", event, counter=random.choice(("sqrt", "tree", "honaker")))
-    releases = random.choice([(window,), (cumulative,), (window, cumulative), (window, cumulative)])
+    releases = _releases(random, horizon)
     population = Population(
         initial=random.choice(alphabet),
         size=random.choice((None, None, 20)),
@@ -108,6 +121,27 @@ def _study(random: Random) -> Study:
             release_after=None if release_after is None else timedelta(seconds=release_after),
         )
     return _shaped(alphabet, horizon, population, releases, random.randint(1, 3), schedule)
+
+
+def _releases(random: Random, horizon: int) -> tuple[Release, ...]:
+    """One to three releases of different kinds, each measured in any way that its kind has."""
+    event, calm, torn = (SYMBOLS[1],), f"<{SYMBOLS[0]}>", f"<{SYMBOLS[1]}>"
+    weights, tune = random.choice(WEIGHTS), random.choice(TUNED_FOR)
+    counted: tuple[Release, ...] = (
+        CumulativeRelease("counts", event, measure="paper"),
+        CumulativeRelease("counts", event, weights=weights, tune=tune),
+        CumulativeRelease("counts", event, most=random.randint(1, 2), weights=weights, tune=tune),
+    )
+    every: tuple[Release, ...] = (
+        WindowRelease("windows", random.randint(1, min(3, horizon)), measure=random.choice(("flow", "flow", "paper"))),
+        random.choice(counted),
+        SpellRelease("spells", event, length=random.randint(1, 2), weights=weights, tune=tune),
+        PatternRelease(
+            "patterns", pattern=random.choice((torn, f"{torn}{{2}}", f"{calm}.?{torn}")), weights=weights, tune=tune
+        ),
+    )
+    chosen = random.sample(range(len(every)), random.choice((1, 2, 2, 3)))
+    return tuple(every[place] for place in sorted(chosen))
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,31 +15,39 @@ from streamproc.panel import AtLeast, Panel, Query, count_of, exactly
 from streamproc.panel.series import MAX_POINTS, History, HistoryBuilder, named_query, series, suggested_queries
 from streamproc.privacy.types import Period
 from streamproc.releases.contracts import stated_contracts
-from streamproc.releases.query import LEVEL
+from streamproc.releases.query import LEVEL, InSpell, Matched
 from streamproc.releases.window import WindowContract
 from streamproc.status_page import views as documents
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease, WindowRelease
+from streamproc.study.releases import Measure
 from tests.studies import build_study
 
 STUDY = build_study(
-    WindowRelease("contrasts", 2),
-    WindowRelease("padded", 3, measure="histogram"),
-    CumulativeRelease("counts", event=("b", "cc")),
+    WindowRelease("recent", 2),
+    WindowRelease("recent-paper", 3, measure="paper"),
+    CumulativeRelease("counts", event=("b", "cc"), weights="rule"),
+    CumulativeRelease("counts-paper", event=("b", "cc"), measure="paper"),
+    SpellRelease("spells", event=("b", "cc"), length=3, weights="rule"),
+    PatternRelease("matches", pattern="b{2}", weights="rule"),
     alphabet=["a", "b", "cc"],
     horizon=6,
     rho=0.1,
 )
 
 ASKED: dict[str, dict[str, Query]] = {
-    "contrasts": {
+    "recent": {
         "bin:cc|a": exactly("cc", "a"),
+        "bin:a": exactly("a"),  # a window of period 1
         "symbol:b": exactly("b"),
         "ever:cc": count_of({"cc"}, at_least=1, of=2),
         "always:a": count_of({"a"}, at_least=2, of=2),
     },
-    "padded": {"bin:a|a|b": exactly("a", "a", "b"), "symbol:a": exactly("a")},
+    "recent-paper": {"bin:a|a|b": exactly("a", "a", "b"), "symbol:a": exactly("a")},
     "counts": {f"atleast:{b}": AtLeast(b) for b in range(1, 7)},
+    "counts-paper": {f"atleast:{b}": AtLeast(b) for b in range(1, 7)},
+    "spells": {f"spell:{length}": InSpell(length) for length in range(1, 4)},
+    "matches": {"matched": Matched()},
 }
 
 
@@ -91,10 +100,17 @@ def test_the_usual_questions_can_all_be_asked(panels: dict[str, Panel]) -> None:
 @pytest.mark.parametrize(
     ("release", "name"),
     [
-        ("contrasts", "bin:a"),
-        ("contrasts", "bin:a|z"),
-        ("contrasts", "symbol:z"),
-        ("contrasts", "atleast:1"),
+        ("recent", "bin:a|a|a"),
+        ("recent", "bin:a|z"),
+        ("recent", "symbol:z"),
+        ("recent", "atleast:1"),
+        ("recent-paper", "bin:a|a"),
+        ("counts-paper", "atleast:7"),
+        ("counts-paper", "matched"),
+        ("spells", "spell:0"),
+        ("spells", "spell:4"),
+        ("spells", "matched"),
+        ("matches", "spell:1"),
         ("counts", "atleast:0"),
         ("counts", "atleast:7"),
         ("counts", "atleast:²"),
@@ -106,15 +122,17 @@ def test_a_question_the_release_cannot_answer_is_refused(panels: dict[str, Panel
         named_query(panels[release].contract, name)
 
 
-WIDE = build_study(WindowRelease("wide", 16), horizon=2000, rho=0.1)
-
-
-def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small() -> None:
-    contract = stated_contracts(WIDE, 1_000, insecure=True)["wide"]
+@pytest.mark.parametrize("measure", get_args(Measure))
+def test_sixty_five_thousand_bins_and_a_thousand_periods_stay_small(measure: Measure) -> None:
+    wide = build_study(WindowRelease("wide", 16, measure=measure), horizon=2000, rho=0.1)
+    contract = stated_contracts(wide, 1_000, insecure=True)["wide"]
     assert isinstance(contract, WindowContract)
     counts = np.full(contract.mechanism.bins, contract.n_pad, dtype=np.int64)
     counts[5] += 1_000
-    history = History(contract, int(counts.sum()), Period(1_015), (counts,) * 1_000, (None,) * 1_000)
+    # Everybody has had the same symbols in the first periods as in the last; windows of fewer than 16 periods are shorter.
+    early = [counts.reshape(2**length, -1).sum(axis=1) for length in range(contract.first_column, 16)]
+    every = (*early, *(counts,) * 1_000)
+    history = History(contract, int(counts.sum()), Period(1_015), every, (None,) * len(every))
     found = documents.bins(history, "", 12)
     assert (found["total"], found["matched"], len(found["bins"])) == (65_536, 65_536, 12)
     assert found["bins"][0]["label"] == "0000000000000101"

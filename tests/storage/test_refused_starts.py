@@ -95,7 +95,7 @@ SPOILT: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "nothing": (lambda content: b"", "not a state file"),
     "a newer version": (
         lambda content: of_version(STATE_VERSION + 1, content),
-        f"version {STATE_VERSION + 1} is unknown; this program knows 1 to {STATE_VERSION}",
+        f"version {STATE_VERSION + 1} is unknown; this program knows {STATE_VERSION}",
     ),
     "another study's": (of_another_study, "belongs to another study"),
 }

@@ -116,15 +116,18 @@ def check_columns(deployed: DeployedStudy, expected: list[Model]) -> None:
 
 
 def check_windows(k: int, q: int, rows: list[tuple[int, ...]], exact: list[list[Closed]], n_pad: int) -> None:
-    for period in range(k, len(rows[0]) + 1):
-        released = Counter(row[period - k : period] for row in rows)
-        truth = np.sum([tallies[period - 1].counts["recent"] for tallies in exact], axis=0)
-        assert [released[window] - n_pad for window in product(range(q), repeat=k)] == truth.tolist()
+    for period in range(1, len(rows[0]) + 1):
+        length = min(k, period)
+        released = Counter(row[period - length : period] for row in rows)
+        truth = np.sum([tallies[period - 1].counts["recent"] for tallies in exact], axis=0)[: q**length]
+        padding = n_pad * q ** (k - length)
+        assert [released[window] - padding for window in product(range(q), repeat=length)] == truth.tolist()
 
 
 def check_ones(rows: list[tuple[int, ...]], exact: list[list[Closed]]) -> None:
-    truth = np.zeros(len(rows[0]), dtype=np.int64)
     for period in range(1, len(rows[0]) + 1):
-        truth += np.sum([tallies[period - 1].counts["ever"] for tallies in exact], axis=0)
-        ones = [sum(row[:period]) for row in rows]
-        assert [sum(one >= b for one in ones) for b in range(1, len(rows[0]) + 1)] == truth.tolist()
+        made = np.sum([tallies[period - 1].counts["ever"] for tallies in exact], axis=0).reshape(-1, 2)
+        reached: Counter[int] = Counter()
+        for (ones_before, one), people in np.ndenumerate(made):
+            reached[ones_before + one] += int(people)
+        assert Counter(sum(row[:period]) for row in rows) == +reached

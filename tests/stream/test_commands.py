@@ -193,7 +193,7 @@ def test_watch_prints_a_line_for_each_column_and_ends(finished: DeployedStudy) -
 
 def test_watch_says_once_and_to_people_what_it_waits_for(fresh: DeployedStudy) -> None:
     watcher = fresh.start("watch")
-    said = f"{fresh.url}: waiting for period 2 of recent, period 1 of ever; Ctrl-C ends"
+    said = f"{fresh.url}: waiting for period 1 of recent, period 1 of ever; Ctrl-C ends"
     assert watcher.says("waiting for") == said
     assert nothing_was_created(fresh)
     stopped = watcher.stop()

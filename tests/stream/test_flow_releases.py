@@ -119,7 +119,7 @@ def test_a_contract_too_long_for_one_record_comes_back_from_its_records() -> Non
     release = CumulativeRelease("long", ("1",), measure="flow", weights="rule")
     [contract] = stated_contracts(build_study(release, horizon=100), 50, insecure=True).values()
     record = ContractRecord(contract, 50)
-    first, *others = [decode_synthetic(value) for value in record.encode_records()]
+    first, *others = [decode_synthetic(value) for value in record.encode()]
     assert isinstance(first, LongContract)
     assert first.n_star == 50
     whole = None
@@ -135,7 +135,7 @@ def test_a_contract_too_long_for_one_record_comes_back_from_its_records() -> Non
 def test_matrices_in_another_order_are_malformed(order: list[int]) -> None:
     release = CumulativeRelease("long", ("1",), measure="flow", weights="rule")
     [contract] = stated_contracts(build_study(release, horizon=100), 50, insecure=True).values()
-    first, *others = [decode_synthetic(value) for value in ContractRecord(contract, 50).encode_records()]
+    first, *others = [decode_synthetic(value) for value in ContractRecord(contract, 50).encode()]
     assert isinstance(first, LongContract)
     with pytest.raises(Malformed):
         for place in order:

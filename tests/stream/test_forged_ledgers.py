@@ -66,7 +66,7 @@ def without_columns(record: PeriodRecord) -> PeriodRecord:
 FORGERIES = {
     "a spending 125,000 times too low": Forgery(
         lambda topics: {**topics, "ledger": cheaper(topics["ledger"], "recent", 1 / 125_000)},
-        "ledger, period 2: release recent states that it has spent rho",
+        "ledger, period 1: release recent states that it has spent rho",
     ),
     "a cumulative spending a little too low": Forgery(
         lambda topics: {**topics, "ledger": cheaper(topics["ledger"], "ever", 0.999999)},
@@ -84,7 +84,7 @@ FORGERIES = {
     ),
     "measurements that are not behind the column": Forgery(
         lambda topics: {**topics, "ledger": with_measurements(topics["ledger"], "ever", 3, lambda data: data + 10**6)},
-        "release ever, period 3: 3 of its 3 counts do not follow",
+        "release ever, period 3: 6 of its 6 counts do not follow",
     ),
     "measurements without a column and its contract": Forgery(
         lambda topics: {**topics, "ledger": rechained(topics["ledger"], without_columns), "recent": ()},

@@ -91,7 +91,7 @@ TAMPERING: dict[str, tuple[Callable[[DeployedStudy], None], str]] = {
     "a part of a column": (a_part_of_a_column, "release ever: its topic holds more than the 3 columns of the ledger"),
     "other padding": (
         lambda deployed: rewrite(deployed, deployed.topics.synthetic("recent"), 0, with_padding),
-        "release recent: its contract is not what the study implies",
+        "release recent: its contract is not the one that the ledger states",
     ),
     "less spending": (
         lambda deployed: rewrite(deployed, deployed.topics.ledger, -1, with_field("rho_spent", lambda rho: 0.1)),

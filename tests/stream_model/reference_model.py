@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 
 from streamproc.errors import Malformed
 from streamproc.protocol.rejects import Reason, Reject
 from streamproc.protocol.reports import ReportBatch, decode_any, home_partition
-from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, Release, SpellRelease, Study, WindowRelease
+from streamproc.study.releases import EventRelease
 
 UNBOUNDED = 10_000_000
 """People a partition admits if the study does not say how many it expects."""
@@ -75,7 +77,10 @@ class Model:
         """The tallies of every closed period."""
         histories = [self._history(individual) for individual in self.members]
         return [
-            Closed(len(histories), {release.name: self._count(release, histories, t) for release in self.study.releases})
+            Closed(
+                len(histories),
+                {release.name: tally_of(self.study, release, histories, t) for release in self.study.releases},
+            )
             for t in range(1, len(self.ends) + 1)
         ]
 
@@ -134,15 +139,68 @@ class Model:
             history.append(instead if said is None or said.symbol is None else said.symbol)
         return history
 
-    def _count(self, release: Release, histories: list[list[str]], t: int) -> list[int]:
-        if isinstance(release, CumulativeRelease):
-            ones = [sum(symbol in release.event for symbol in history[:t]) for history in histories]
-            now = [history[t - 1] in release.event for history in histories]
-            reached = Counter(number for number, is_one in zip(ones, now, strict=True) if is_one)
-            return [reached[b] for b in range(1, self.study.horizon + 1)]
-        assert isinstance(release, WindowRelease)
-        windows = Counter(tuple(history[t - release.k : t]) for history in histories) if t >= release.k else Counter()
-        return [windows[window] for window in product(self.study.alphabet, repeat=release.k)]
+
+def tally_of(study: Study, release: Release, histories: Sequence[Sequence[str]], t: int) -> list[int]:
+    """The exact tally of period `t` over complete histories; symbols after `t` do not matter."""
+    if isinstance(release, WindowRelease):
+        return _windows(study, release, histories, t)
+    if isinstance(release, CumulativeRelease) and release.measure == "paper":
+        ones = [sum(symbol in release.event for symbol in history[:t]) for history in histories]
+        now = [history[t - 1] in release.event for history in histories]
+        reached = Counter(number for number, is_one in zip(ones, now, strict=True) if is_one)
+        return [reached[b] for b in range(1, study.horizon + 1)]
+    classes = _classes(study, release)
+    made: Counter[tuple[int, int]] = Counter()
+    for history in histories:
+        # Symbols that lead to the same state are counted at the first of them.
+        before = history[: t - 1]
+        leading = [_state(study, release, [*before, symbol]) for symbol in classes]
+        made[_state(study, release, before), leading.index(_state(study, release, history[:t]))] += 1
+    number = _number_of_states(study, release)
+    return [made[state, place] for state in range(number) for place in range(len(classes))]
+
+
+def histories_in(study: Study, release: Release, rows: Iterable[Sequence[int]]) -> list[list[str]]:
+    """The histories that synthetic rows stand for. A column of events says only which symbols are events."""
+    symbols = study.alphabet if isinstance(release, WindowRelease) else _classes(study, release)
+    return [[symbols[place] for place in row] for row in rows]
+
+
+def _windows(study: Study, release: WindowRelease, histories: Sequence[Sequence[str]], t: int) -> list[int]:
+    if release.measure == "paper" and t < release.k:
+        return [0] * study.q**release.k
+    length = min(t, release.k)
+    windows = Counter(tuple(history[t - length : t]) for history in histories)
+    counts = [windows[window] for window in product(study.alphabet, repeat=length)]
+    return counts + [0] * (study.q**release.k - len(counts))
+
+
+def _classes(study: Study, release: Release) -> list[str]:
+    """A symbol of each class, in the order of the classes."""
+    if isinstance(release, PatternRelease):
+        return list(study.alphabet)
+    assert isinstance(release, EventRelease)
+    return [next(symbol for symbol in study.alphabet if symbol not in release.event), release.event[0]]
+
+
+def _number_of_states(study: Study, release: Release) -> int:
+    if isinstance(release, PatternRelease):
+        return release.automaton(study.alphabet).states
+    if isinstance(release, SpellRelease):
+        return release.length + 1
+    assert isinstance(release, CumulativeRelease)
+    return release.counted_up_to(study.horizon) + 1
+
+
+def _state(study: Study, release: Release, history: Sequence[str]) -> int:
+    """The state that a history leads to."""
+    if isinstance(release, PatternRelease):
+        table, place = release.automaton(study.alphabet).table, study.alphabet.index
+        return reduce(lambda state, symbol: table[state][place(symbol)], history, 0)
+    last = _number_of_states(study, release) - 1
+    assert isinstance(release, EventRelease)
+    events = [symbol in release.event for symbol in history]
+    return min([*events[::-1], False].index(False) if isinstance(release, SpellRelease) else sum(events), last)
 
 
 def rejected_reports(rejects: Iterable[Reject]) -> Counter[int]:

@@ -19,7 +19,15 @@ from streamproc.log.topic_setup import set_up_topics
 from streamproc.offline.replay import tallies_of
 from streamproc.privacy.noise import Entropy, NoiseSource
 from streamproc.privacy.types import Period
-from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, DecodedColumn, decode_synthetic
+from streamproc.protocol.columns import (
+    ColumnAssembler,
+    ColumnChunk,
+    ContractRecord,
+    DecodedColumn,
+    LongContract,
+    MatrixChunk,
+    decode_synthetic,
+)
 from streamproc.protocol.control import Cut, decode_control
 from streamproc.protocol.ledger import Intent, MeasurementChunk, PeriodRecord, decode_ledger
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
@@ -233,12 +241,13 @@ class SimulatedStudy:
 
     def columns(self, release: str) -> list[DecodedColumn]:
         """A release's columns as an ordinary consumer reads them: each once, in order."""
-        first, *chunks = [decode_synthetic(value) for value in self.committed(self.topics.synthetic(release))]
-        assert isinstance(first, ContractRecord)
-        assembler = ColumnAssembler(first)
-        found = [assembler.add(chunk) for chunk in chunks if isinstance(chunk, ColumnChunk)]
-        assert len(found) == len(chunks)
-        return [column for column in found if column is not None]
+        contract, chunks = split_release(self.committed(self.topics.synthetic(release)))
+        assembler = ColumnAssembler(contract)
+        return [column for column in map(assembler.add, chunks) if column is not None]
+
+    def contract(self, release: str) -> ContractRecord:
+        """A release's contract."""
+        return split_release(self.committed(self.topics.synthetic(release)))[0]
 
     def tallies(self) -> dict[tuple[int, int], Tally]:
         """By partition and period; however often one was sent, it must be the same."""
@@ -271,7 +280,9 @@ class SimulatedStudy:
                 match decode_synthetic(value):
                     case ColumnChunk() as part:
                         seen[release.name, str(part.period), str(part.first)].add(value or b"")
-                    case ContractRecord():
+                    case MatrixChunk() as matrices:
+                        seen[release.name, "matrices", str(matrices.part)].add(value or b"")
+                    case ContractRecord() | LongContract():
                         seen[release.name, "contract"].add(value or b"")
         for value in self.uncommitted(self.topics.ledger):
             match decode_ledger(value):
@@ -295,14 +306,35 @@ class SimulatedStudy:
             digests = tuple(column.digest for column in self.columns(release.name))
             assert digests == ledger.column_digests(release.name)
         assert {place: len(versions) for place, versions in self.visible_draws().items() if len(versions) > 1} == {}
-        contracts = {
-            release.name: decode_synthetic(self.committed(self.topics.synthetic(release.name))[0])
-            for release in self.study.releases
-        }
-        for name, record in contracts.items():
-            assert isinstance(record, ContractRecord)
+        for name, record in {release.name: self.contract(release.name) for release in self.study.releases}.items():
+            stated = [period.releases[name].contract for period in ledger.periods]
+            first = record.contract.first_column - 1
+            assert stated == [record.digest() if place == first else None for place in range(through)]
             accountant = Synthesis.resumed(Period(through), {name: record.contract}, {}, ()).accountants[name]
             assert ledger.periods[-1].releases[name].rho_spent == accountant.spent <= record.contract.rho
+
+
+def split_release(values: Iterable[bytes | None]) -> tuple[ContractRecord, list[ColumnChunk]]:
+    """The contract of a release and the chunks of its columns, from the values of its topic."""
+    begun: LongContract | None = None
+    contract: ContractRecord | None = None
+    chunks = []
+    for record in map(decode_synthetic, values):
+        match record:
+            case ColumnChunk():
+                assert contract is not None
+                chunks.append(record)
+            case MatrixChunk():
+                assert begun is not None
+                contract = begun.add(record)
+            case LongContract():
+                assert begun is None
+                begun = record
+            case ContractRecord():
+                assert contract is None
+                contract = record
+    assert contract is not None
+    return contract, chunks
 
 
 def random_histories(study: Study, people: int, seed: int = 0) -> npt.NDArray[np.uint8]:

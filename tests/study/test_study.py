@@ -62,15 +62,14 @@ adjacency = "zero-out"
 name = "quarterly"
 kind = "window"
 k = 3
-measure = "histogram"
+measure = "paper"
 beta = 0.01
 share = 0.1
 
 [[release]]
 name = "months-poor"
 kind = "cumulative"
-counter = "tree"
-allocation = "cubic"
+measure = "paper"
 event = ["B", "C"]
 share = 0.7
 
@@ -109,8 +108,8 @@ def test_a_full_study_is_read_as_written() -> None:
         ),
         privacy=Privacy(epsilon=1.0, delta=1e-9, adjacency=Adjacency.ZERO_OUT),
         releases=(
-            WindowRelease("quarterly", k=3, measure="histogram", beta=0.01, share=Fraction(1, 10)),
-            CumulativeRelease("months-poor", ("B", "C"), counter="tree", allocation="cubic", share=Fraction(7, 10)),
+            WindowRelease("quarterly", k=3, measure="paper", beta=0.01, share=Fraction(1, 10)),
+            CumulativeRelease("months-poor", ("B", "C"), measure="paper", share=Fraction(7, 10)),
             WindowRelease("pairs", k=2, share=Fraction(1, 10)),
             WindowRelease("single", k=1, share=Fraction(1, 10)),
         ),
@@ -123,7 +122,7 @@ def test_an_optional_key_enters_the_fingerprint_only_when_it_is_there() -> None:
     without, limited = study(), study(population=Population(initial="0", ahead=2))
     assert "ahead" not in public_values(without)["population"]
     assert public_values(limited)["population"]["ahead"] == 2
-    assert fingerprint(without, None).hex() == "b934657f0712eae2e3ca8e06e53ae4dc4e338a8039d164dbca537cc005c33a01"
+    assert fingerprint(without, None).hex() == "11ccea5d4838908e72b15e318ee2ecd09410b1486486daba4efbc3f7b5c1c5c9"
     assert fingerprint(limited, None) != fingerprint(without, None)
 
 
@@ -136,8 +135,8 @@ def test_everything_but_study_privacy_and_a_release_has_a_default() -> None:
         population=Population(size=None, roster=None, missing=Missing(None), initial="0", duplicates="first", ahead=None),
         privacy=Privacy(rho=0.005, epsilon=None, delta=1e-6, adjacency=Adjacency.REPLACE_ONE),
         releases=(
-            WindowRelease("quarterly", 3, measure="contrast", beta=0.05, share=Fraction(1, 2)),
-            CumulativeRelease("months", ("1",), counter="sqrt", allocation="equal-max", share=Fraction(1, 2)),
+            WindowRelease("quarterly", 3, measure="flow", beta=0.05, share=Fraction(1, 2)),
+            CumulativeRelease("months", ("1",), measure="flow", share=Fraction(1, 2)),
         ),
         broker=Broker("embedded:poverty", partitions=4),
         schedule=None,
@@ -225,7 +224,8 @@ def test_symbols_have_indices_and_events_a_mask() -> None:
 def test_limits_are_themselves_allowed() -> None:
     study(horizon=16, releases=(WindowRelease("w", 16),))
     study(horizon=10_000, releases=(WindowRelease("w", 1),))
-    study(horizon=2_000, releases=(CumulativeRelease("c", ("1",)),))
+    study(horizon=1_000, releases=(CumulativeRelease("c", ("1",)),))
+    study(horizon=1_000, releases=(CumulativeRelease("c", ("1",), measure="paper"),))
     widest = tuple(f"{place:064}" for place in range(64))
     one = (WindowRelease("w", 1),)
     study(name="a" * 100, alphabet=widest, population=Population(initial=widest[0]), releases=one)
@@ -262,7 +262,8 @@ MADE_WRONG: list[tuple[str, Callable[[], object]]] = [
     ("release.w.share", lambda: WindowRelease("w", 2, share=1.5)),  # type: ignore[arg-type]
     ("release.w.beta", lambda: WindowRelease("w", 2, beta=float("nan"))),
     ("release.c.event", lambda: CumulativeRelease("c", 1)),  # type: ignore[arg-type]
-    ("release.c.counter", lambda: CumulativeRelease("c", ("1",), counter="x")),  # type: ignore[arg-type]
+    ("release.c.measure", lambda: CumulativeRelease("c", ("1",), measure="x")),  # type: ignore[arg-type]
+    ("release.c.most", lambda: CumulativeRelease("c", ("1",), most=65)),
     ("population.size", lambda: Population(size=0, initial="0")),
     ("population.initial", lambda: Population(initial="")),
     ("population.missing", lambda: Missing("a|b")),

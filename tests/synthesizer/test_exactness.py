@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +15,11 @@ from streamproc.offline.people import MISSING, People
 from streamproc.offline.replay import ReplayResult, replay_study, tallies_of
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import Period
-from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.protocol.reports import encode_report, home_partition
 from streamproc.releases.contracts import stated_contracts
-from streamproc.releases.window import WindowContract
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, Study, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, SpellRelease, Study, WindowRelease
+from streamproc.study.releases import EventRelease
 from streamproc.testing import SilentEntropy, in_virtual_time
 from tests.stream_model.reference_model import Model
 from tests.stream_model.simulated_study import SimulatedStudy
@@ -25,15 +27,20 @@ from tests.studies import build_study
 
 BINARY = build_study(
     WindowRelease("w", 2),
-    WindowRelease("paper", 3, measure="histogram"),
-    CumulativeRelease("c", ("1",)),
-    CumulativeRelease("t", ("1",), counter="tree", allocation="cubic"),
+    WindowRelease("paper", 3, measure="paper"),
+    CumulativeRelease("c", ("1",), weights="rule"),
+    CumulativeRelease("few", ("1",), most=2, weights="rule"),
+    CumulativeRelease("t", ("1",), measure="paper"),
+    SpellRelease("s", ("1",), length=3, weights="rule"),
+    PatternRelease("p", pattern="10", weights="rule"),
     horizon=4,
     rho=5.0,
 )
 FOUR_LEVELS = build_study(
     WindowRelease("w", 2),
-    CumulativeRelease("c", ("C", "D"), counter="honaker"),
+    CumulativeRelease("c", ("C", "D"), weights="rule"),
+    SpellRelease("s", ("C", "D"), length=2, weights="rule"),
+    PatternRelease("p", pattern="A.B", weights="rule"),
     alphabet=("A", "B", "C", "D"),
     horizon=4,
     partitions=3,
@@ -116,23 +123,38 @@ def test_without_noise_the_columns_are_the_exact_data(study: Study) -> None:
     filled = histories.filled(study)
 
     for release in study.releases:
-        record = decode_synthetic(simulated.committed(simulated.topics.synthetic(release.name))[0])
-        assert isinstance(record, ContractRecord)
+        contract = simulated.contract(release.name).contract
         columns = np.stack([column.symbols for column in simulated.columns(release.name)], axis=1)
         if isinstance(release, WindowRelease):
-            assert isinstance(record.contract, WindowContract)
-            for period in range(release.k, study.horizon + 1):
-                for window in product(range(study.q), repeat=release.k):
-                    people = (filled[:, period - release.k : period] == window).all(axis=1).sum()
-                    rows = (columns[:, period - release.k : period] == window).all(axis=1).sum()
-                    assert rows - record.contract.n_pad == people
+            for period in range(release.first_column, study.horizon + 1):
+                length = min(period, release.k)
+                for window in product(range(study.q), repeat=length):
+                    people = (filled[:, period - length : period] == window).all(axis=1).sum()
+                    rows = (columns[:, period - length : period] == window).all(axis=1).sum()
+                    assert rows - contract.padding(Period(period)) == people
+        elif isinstance(release, PatternRelease):
+            for period in range(1, study.horizon + 1):
+                assert matches(study, release, columns[:, :period]) == matches(study, release, filled[:, :period])
         else:
-            assert isinstance(release, CumulativeRelease)
+            assert isinstance(release, EventRelease)
             ones = release.event_mask(study.alphabet)[filled]
             for period in range(1, study.horizon + 1):
-                wanted = np.bincount(ones[:, :period].sum(axis=1), minlength=study.horizon + 1)
-                got = np.bincount(columns[:, :period].sum(axis=1), minlength=study.horizon + 1)
-                assert got.tolist() == wanted.tolist()
+                assert states(study, release, columns[:, :period]) == states(study, release, ones[:, :period])
+
+
+def states(study: Study, release: EventRelease, ones: Any) -> Counter[int]:
+    """How many rows have each number of ones, or a current run of each length, as far as the release tells them apart."""
+    if isinstance(release, SpellRelease):
+        return Counter(min([*row[::-1], 0].index(0), release.length) for row in ones.astype(int).tolist())
+    assert isinstance(release, CumulativeRelease)
+    most = study.horizon if release.measure == "paper" else release.counted_up_to(study.horizon)
+    return Counter(np.minimum(ones.sum(axis=1), most).tolist())
+
+
+def matches(study: Study, release: PatternRelease, symbols: Any) -> int:
+    """How many rows have matched; all symbols are single letters or digits."""
+    histories = ["".join(study.alphabet[symbol] for symbol in row) for row in symbols.tolist()]
+    return sum(re.search(release.pattern, history) is not None for history in histories)
 
 
 @STUDIES

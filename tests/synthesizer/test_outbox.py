@@ -13,6 +13,7 @@ from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
+from streamproc.study import Study, WindowRelease
 from streamproc.synthesizer.outbox import PendingRelease, build_pending_release
 from tests.synthesizer.study_runs import HISTORIES, STUDY
 
@@ -20,11 +21,11 @@ TOPICS = Topics(STUDY.name)
 SALT = b"s" * 32
 
 
-def drafts() -> list[PendingRelease]:
-    """Of three periods; the window release begins with the second."""
-    synthesis = Synthesis.start(stated_contracts(STUDY, len(HISTORIES), insecure=True))
+def drafts(study: Study = STUDY) -> list[PendingRelease]:
+    """Of three periods."""
+    synthesis = Synthesis.start(stated_contracts(study, len(HISTORIES), insecure=True))
     made: list[PendingRelease] = []
-    for tally in tallies_of(STUDY, HISTORIES):
+    for tally in tallies_of(study, HISTORIES):
         before = synthesis
         synthesis, steps = before.step(tally, SeededEntropy(1))
         made.append(
@@ -79,8 +80,9 @@ def test_a_contract_goes_once_before_the_first_column() -> None:
         assert [column.period for column in columns if isinstance(column, ColumnChunk)] == [1, 2, 3]
 
 
-def test_a_release_whose_first_window_is_not_full_shows_no_output_and_no_spending() -> None:
-    first = record_of(drafts()[0]).releases["w"]
+def test_a_window_of_the_paper_shows_no_output_and_no_spending_before_it_is_full() -> None:
+    paper = WindowRelease("w", 2, measure="paper")
+    first = record_of(drafts(replace(STUDY, releases=(paper,)))[0]).releases["w"]
     assert (first.columns, first.n_star, first.rho, first.rho_spent) == ((), None, 0.0, 0.0)
 
 

@@ -12,23 +12,24 @@ import msgpack
 import pytest
 
 from streamproc.errors import Fenced, OutcomeUnknown
-from streamproc.study import Schedule, WindowRelease
+from streamproc.study import CumulativeRelease, Schedule, Study, WindowRelease
 from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing import BEGINNING, in_virtual_time
 from streamproc.testing.simulated_broker import StoredRecord
 from tests.stream_model.fault_points import Crash, CrashingConnection, failing
 from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy
+from tests.studies import build_study
 from tests.synthesizer.study_runs import HISTORIES, STUDY, run_with_tallies
 
 HOUR = timedelta(hours=1)
 HOURLY = Schedule(start=BEGINNING, every=HOUR, grace=timedelta(minutes=5), release_after=timedelta(minutes=30))
 """Periods 1, 2 and 3 are due at 1:35, 2:35 and 3:35."""
 
-WINDOW = next(release for release in STUDY.releases if isinstance(release, WindowRelease))
+PAPER = (WindowRelease("w", k=2, measure="paper"), CumulativeRelease("c", event=("1",), measure="paper"))
 
 
-async def begin_study(schedule: Schedule | None = HOURLY) -> SimulatedStudy:
-    return await SimulatedStudy(replace(STUDY, schedule=schedule)).begin()
+async def begin_study(schedule: Schedule | None = HOURLY, *, study: Study = STUDY) -> SimulatedStudy:
+    return await SimulatedStudy(replace(study, schedule=schedule)).begin()
 
 
 def public_records(simulated: SimulatedStudy) -> list[StoredRecord]:
@@ -38,13 +39,13 @@ def public_records(simulated: SimulatedStudy) -> list[StoredRecord]:
     return [each for each in found if not each.marker]
 
 
-def of_period(record: StoredRecord) -> int:
+def of_period(record: StoredRecord, study: Study) -> int:
     """The period with which a record is published: 0 for the study record."""
     fields = msgpack.unpackb(record.value or b"")
-    first = {WINDOW.name: WINDOW.k}.get(fields.get("release"), 1)
+    first = {release.name: release.first_column for release in study.releases}.get(fields.get("release"), 1)
     if fields["type"] == "contract":
         return first
-    # The first k columns of a window release are published together.
+    # As in the paper, the first k columns of a window release are published together.
     return max(int(fields.get("period", 0)), first if fields["type"] == "column" else 0)
 
 
@@ -52,7 +53,7 @@ def times(simulated: SimulatedStudy) -> Mapping[int, tuple[set[datetime], set[in
     """For each period, when its records arrived, and their timestamps."""
     found: dict[int, tuple[set[datetime], set[int]]] = {}
     for record in public_records(simulated):
-        arrived, stamps = found.setdefault(of_period(record), (set(), set()))
+        arrived, stamps = found.setdefault(of_period(record, simulated.study), (set(), set()))
         arrived.add(datetime.fromtimestamp(record.arrived, UTC))
         stamps.add(record.timestamp)
     return found
@@ -68,9 +69,10 @@ def check_in_time(simulated: SimulatedStudy, *, within: timedelta = timedelta(se
         assert stamps == {round(1000 * planned.timestamp())}
 
 
-def test_nothing_of_a_period_leaves_before_its_release_time_though_all_is_there_earlier() -> None:
+@pytest.mark.parametrize("study", [STUDY, build_study(*PAPER, rho=50.0)], ids=["flow", "paper"])
+def test_nothing_of_a_period_leaves_before_its_release_time_though_all_is_there_earlier(study: Study) -> None:
     async def run() -> SimulatedStudy:
-        simulated = await begin_study()
+        simulated = await begin_study(study=study)
         await run_with_tallies(simulated, simulated.synthesizer().run())
         return simulated
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -19,22 +18,26 @@ from streamproc.releases.kind import MAX_ROWS
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, Release, Study, WindowRelease
+from streamproc.study import CumulativeRelease, PatternRelease, Release, SpellRelease, Study, WindowRelease
 from streamproc.synthesizer.checkpoint import Checkpoint, write_checkpoint
 from streamproc.synthesizer.outbox import build_pending_release
 from streamproc.synthesizer.state_size import FIXED_MEMORY_BYTES, max_state_size, max_step_memory
 from streamproc.testing import in_virtual_time
+from tests.protocol.long_contracts import long_study
 from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.simulated_study import FreshEntropy
 from tests.studies import build_study
 from tests.synthesizer.study_runs import begin_study, run_with_tallies
 
 RELEASES: list[Release] = [
-    WindowRelease("a-window", 1, measure="histogram"),
-    WindowRelease("a-window", 3, measure="histogram"),
+    WindowRelease("a-window", 1, measure="paper"),
+    WindowRelease("a-window", 3, measure="paper"),
     WindowRelease("a-window", 1),
     WindowRelease("a-window", 4),
-    *(CumulativeRelease("counts", ("b",), counter=counter) for counter in ("tree", "honaker", "sqrt")),
+    CumulativeRelease("counts", ("b",), measure="paper"),
+    SpellRelease("spells", ("b",), length=4, weights="rule"),
+    PatternRelease("a-pattern", pattern="ab+a", weights="rule"),
+    CumulativeRelease("counts", ("b",), weights="rule"),
 ]
 HORIZON = 6
 
@@ -43,12 +46,12 @@ def study_of(release: Release, rho: float) -> Study:
     return build_study(release, alphabet="ab", horizon=HORIZON, rho=rho, partitions=1)
 
 
-def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
+def sizes(study: Study, people: int, seed: int, periods: int | None = None) -> list[tuple[int, int]]:
     """Of each period, the state file's size and what was allowed for it before."""
     state_folder, entropy, topics = MemoryStateFolder(), SeededEntropy(seed), Topics(study.name)
     synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
-    for _ in range(study.horizon):
+    for _ in range(periods or study.horizon):
         cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
         after, steps = synthesis.step(counts, entropy)
         stored = Checkpoint(after, build_pending_release(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
@@ -57,11 +60,23 @@ def sizes(study: Study, people: int, seed: int) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: f"{release.kind} {getattr(release, 'k', '')}")
+@pytest.mark.parametrize(
+    "release", RELEASES, ids=lambda release: f"{release.kind} {release.measure} {getattr(release, 'k', '')}"
+)
 def test_what_is_allowed_for_is_enough_for_every_draw_and_not_much_more(release: Release) -> None:
     for rho, people, seed in product((1e-4, 1.0), (3, 20_000), range(5)):
         for size, allowed in sizes(study_of(release, rho), people, seed):
             assert size <= allowed <= 2 * size + 64_000
+
+
+@pytest.mark.parametrize("people", [3, 20_000])
+def test_there_is_room_for_a_contract_of_several_records(people: int) -> None:
+    (size, allowed), (later, allowed_later), *_ = sizes(long_study(), people, 1, periods=2)
+
+    assert 1_000_000 < size <= allowed <= 2 * size + 64_000
+    # Later periods send no contract, but the state file holds it.
+    assert 1_000_000 < later < size
+    assert later <= allowed_later <= 2 * later + 64_000
 
 
 def test_how_many_people_a_histogram_makes_is_noise_and_the_room_for_them_is_not() -> None:
@@ -107,11 +122,15 @@ def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[i
 
 
 MANY_BINS = WindowRelease("a-window", 6)
+MERGED = PatternRelease("a-pattern", pattern="a", weights="rule")
+"""Once a history has matched, every symbol leads to the same state, so that each row has a choice among all symbols."""
+MANY_STATES = PatternRelease("a-pattern", pattern="a.{5}b", weights="rule")
+MANY_SYMBOLS = PatternRelease("a-pattern", pattern="a[bcd]{3}", weights="rule")
 THIRD = Fraction(1, 3)
 TOGETHER = (
     WindowRelease("a-window", 2, share=THIRD),
-    WindowRelease("another", 3, measure="histogram", share=THIRD),
-    CumulativeRelease("counts", ("b",), share=THIRD),
+    WindowRelease("another", 3, measure="paper", share=THIRD),
+    CumulativeRelease("counts", ("b",), weights="rule", share=THIRD),
 )
 
 
@@ -120,6 +139,10 @@ TOGETHER = (
     ("releases", "alphabet", "people"),
     [
         *(((release,), "ab", 400_000) for release in RELEASES[:-1]),
+        ((MERGED,), "ab", 400_000),
+        ((MERGED,), "abcdefgh", 400_000),
+        ((MANY_STATES,), "ab", 400_000),
+        ((MANY_SYMBOLS,), "abcdefgh", 400_000),
         ((MANY_BINS,), "abcd", 1_000),
         ((MANY_BINS,), "abcd", 400_000),
         ((RELEASES[0],), "ab", 3),
@@ -130,7 +153,7 @@ TOGETHER = (
 def test_memory_that_is_allowed_for_is_enough_for_every_draw_and_not_much_more(
     releases: tuple[Release, ...], alphabet: str, people: int, skewed: bool
 ) -> None:
-    study = replace(study_of(releases[0], 0.1), alphabet=tuple(alphabet), releases=releases)
+    study = build_study(*releases, alphabet=alphabet, horizon=HORIZON, rho=0.1, partitions=1)
     for peak, allowed in peaks(study, people, seed=1, skewed=skewed):
         assert peak <= allowed <= 2 * peak + FIXED_MEMORY_BYTES
 

@@ -17,6 +17,7 @@ from streamproc.cli.formatting import (
     format_composition,
     format_delta,
     format_epsilon,
+    format_people,
     format_replace_one,
     format_rounded_up,
     format_unknown_streams,
@@ -149,8 +150,8 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 
 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
-    title = f"{summary['study']}: {summary['n']:,} people, {summary['adjacency']}, delta {format_delta(summary['delta'])}"
-    table = new_table(title)
+    people, delta = format_people(summary["n"]), format_delta(summary["delta"])
+    table = new_table(f"{summary['study']}: {people}, {summary['adjacency']}, delta {delta}")
     add_name_column(table, "release", summary["releases"])
     zero_out = "rho_replace_one" in summary
     replace_one = ["rho\nreplace-one", "epsilon\nreplace-one"] if zero_out else []

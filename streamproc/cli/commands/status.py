@@ -16,6 +16,7 @@ from streamproc.cli.formatting import (
     format_composition,
     format_delta,
     format_epsilon,
+    format_people,
     format_replace_one,
     format_rounded_up,
     format_unknown_streams,
@@ -145,7 +146,8 @@ def _show_status(fields: Mapping[str, Any], *, expected: int | None) -> None:
     if fields["insecure"]:
         console.print(INSECURE, style="bold red")
     if fields["n"] is not None and expected is not None and fields["n"] != expected:
-        console.print(f"{fields['n']:,} people take part; the study expected {expected:,}")
+        take_part = "takes part" if fields["n"] == 1 else "take part"
+        console.print(f"{format_people(fields['n'])} {take_part}; the study expected {expected:,}")
     table = new_table()
     add_name_column(table, "release", fields["releases"])
     zero_out = "rho_replace_one" in fields

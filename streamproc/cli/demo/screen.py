@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from streamproc.cli.demo.simulated_study import QUESTIONS
-from streamproc.cli.formatting import format_delta, format_epsilon, format_rounded_up
+from streamproc.cli.formatting import format_delta, format_epsilon, format_people, format_rounded_up
 from streamproc.panel import Answer
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
@@ -107,7 +107,8 @@ class Screen:
         )
         self._console.print("streamproc: a year-long survey, published every month as synthetic people\n", style="bold")
         self._console.print(
-            f"{people:,} people report every month whether they are poor. When a month is closed, gatherers tally it, and a "
+            f"{format_people(people)} {'reports' if people == 1 else 'report'} every month whether they are poor. "
+            "When a month is closed, gatherers tally it, and a "
             f"panel of synthetic people grows by a column that never changes again. The whole history of each real person "
             f"is protected: all {horizon} months together cost {cost}, where one person's history "
             f"may be replaced by any other ({privacy.adjacency.value}).\n"

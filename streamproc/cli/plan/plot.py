@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamproc.cli.formatting import format_delta, format_epsilon, format_rounded_up
+from streamproc.cli.formatting import format_delta, format_epsilon, format_people, format_rounded_up
 from streamproc.errors import InvalidInput
 from streamproc.planning import QueryPlan, ReleasePlan, StudyPlan
 from streamproc.storage.filesystem import atomic_write, display_path
@@ -84,7 +84,7 @@ def _figure(plan: StudyPlan) -> Figure:
 def _title(plan: StudyPlan) -> str:
     total = plan.total
     return (
-        f"{plan.study.name}: {plan.n:,} people, rho {format_rounded_up(total.rho)}, epsilon "
+        f"{plan.study.name}: {format_people(plan.n)}, rho {format_rounded_up(total.rho)}, epsilon "
         f"{format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, {plan.adjacency.value}"
         + "".join(
             f"\nthe same noise under replace-one: rho {format_rounded_up(spent.rho)}, "

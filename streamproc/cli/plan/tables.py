@@ -9,9 +9,11 @@ from rich.text import Text
 
 from streamproc.cli.formatting import (
     add_name_column,
+    format_count,
     format_delta,
     format_epsilon,
     format_number,
+    format_people,
     format_rounded_up,
     new_table,
     print_table,
@@ -34,7 +36,8 @@ def show_plan(plan: StudyPlan) -> None:
     """Print the plan on standard output, without colours if that is not a terminal."""
     console = table_console()
     console.print(guarantee(plan))
-    console.print(f"{plan.study.name}: {plan.n:,} people, {plan.study.horizon} periods, symbols {_format_alphabet(plan)}.")
+    people, periods = format_people(plan.n), format_count(plan.study.horizon, "period")
+    console.print(f"{plan.study.name}: {people}, {periods}, symbols {_format_alphabet(plan)}.")
     for warning in plan.warnings:
         concerns = "" if warning.release is None else f"{warning.release}: "
         console.print(Text(f"\nWARNING  {concerns}{warning.message}.", style="bold yellow"))
@@ -203,7 +206,9 @@ def alternatives_table(release: ReleasePlan, adjacency: Adjacency) -> Table:
     return table
 
 
-def _alternative_cell(name: str, value: str | int | float) -> str:
+def _alternative_cell(name: str, value: str | int | float | None) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, str):
         return value
     if isinstance(value, int):

@@ -25,6 +25,7 @@ export class LedgerVerifier {
     this.head = null;
     this.periods = []; // {digest, previous, rhoSpent} of periods 1, 2, ...
     this.columns = {}; // by release: digests of periods 1, 2, ...
+    this.contracts = {}; // by release: the digest of its contract
     this.rows = {};
     this.spent = {};
     this.intents = [];
@@ -97,6 +98,8 @@ export class LedgerVerifier {
     this.spent[name] = entry.rho_spent;
     const out = (this.columns[name] ??= []);
     const periods = entry.columns.map(([period]) => period);
+    this.expect((entry.contract !== undefined) === (out.length === 0 && periods.length > 0), `must state the contract of ${name} with its first column, and only there`);
+    if (entry.contract !== undefined) this.contracts[name] = hex(entry.contract);
     const expected = periods.length || out.length ? this.next - out.length : 0;
     const inOrder = periods.every((period, index) => period === out.length + index + 1);
     this.expect(periods.length === expected && inOrder, `lacks a column of ${name}, or has one too many`);
@@ -106,22 +109,24 @@ export class LedgerVerifier {
   }
 }
 
-// Verifies the columns of one release against the digests of the ledger. Columns after these digests are ignored.
-export async function verifyColumns(name, digests, rows, values, onColumn) {
-  let contract = null;
+// Verifies the contract and the columns of one release against the digests of the ledger. Columns after these digests are ignored.
+export async function verifyColumns(name, contract, digests, rows, values, onColumn) {
+  const begun = []; // the values of the contract's records: the contract, and its matrices if they do not fit into it
   let parts = [];
   let row = 0;
   let done = 0;
   for await (const value of values) {
     const record = decodeRecord(value, `a record of ${name}`);
-    if (record.type === "contract") {
-      expect(contract === null && record.release === name, `${name}: a second contract`);
-      contract = record;
+    if (record.type === "contract" || record.type === "matrices") {
+      const inPlace = (record.type === "contract") === (begun.length === 0) && done === 0 && row === 0;
+      expect(inPlace && record.release === name, `${name}: a second contract, or matrices without one`);
+      begun.push(value);
       continue;
     }
     if (done === digests.length) return done;
     const where = `${name}, period ${done + 1}`;
-    expect(contract !== null && record.type === "column" && record.release === name, `${where}: not a column after a contract`);
+    expect(begun.length > 0 && record.type === "column" && record.release === name, `${where}: not a column after a contract`);
+    if (done === 0 && row === 0) expect((await sha256(concatenate(begun))) === contract, `${name}: its contract is not the one that the ledger states`);
     expect(record.period === done + 1 && record.first === row && record.total === rows, `${where}: rows are missing`);
     expect(record.rows > 0 || rows === 0, `${where}: rows are missing`);
     expect(record.data.length === Math.ceil((record.rows * record.bits) / 8), `${where}: rows are missing`);

@@ -16,7 +16,7 @@ from streamproc.releases.row_assignment import Codes, assign_symbols
 from streamproc.releases.step import Comparison, Estimator, Measurements, Step
 
 if TYPE_CHECKING:
-    from streamproc.releases.cumulative import CumulativeContract
+    from streamproc.releases.cumulative_paper import CumulativePaperContract
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class CumulativeState:
     """The noisy rows of each stream's counter so far, for `b = 1..T`."""
 
     @classmethod
-    def initial(cls, contract: CumulativeContract) -> CumulativeState:
+    def initial(cls, contract: CumulativePaperContract) -> CumulativeState:
         """The state before period 1, when nobody has had an event."""
         horizon = contract.mechanism.horizon
         sums = np.zeros(horizon + 1, dtype=np.int64)
@@ -48,7 +48,7 @@ class CumulativeState:
 
 
 def step_cumulative(
-    contract: CumulativeContract, state: CumulativeState, tally: IntArray, noise: NoiseSource
+    contract: CumulativePaperContract, state: CumulativeState, tally: IntArray, noise: NoiseSource
 ) -> tuple[CumulativeState, Step]:
     """Compute the next period, in which `tally[b-1]` people had their `b`-th event."""
     mechanism, period = contract.mechanism, Period(state.period + 1)
@@ -133,4 +133,4 @@ def compare_sums(counts: IntArray, wanted: FloatArray, before: IntArray, n: int)
     """
     possible = np.clip(wanted, before, np.concatenate(([n], before[:-1])))
     different, impossible = (beyond_nearest(counts, each, n) for each in (wanted, possible))
-    return Comparison(int(np.count_nonzero(different)), int(np.count_nonzero(impossible)))
+    return Comparison(int(np.count_nonzero(different)), int(np.count_nonzero(impossible)), impossible.size)

@@ -15,12 +15,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench import cut_to_column, gathering, gathering_memory, help, memory, plan, repetitions, step
+from bench import bins, cut_to_column, gathering, gathering_memory, help, memory, plan, repetitions, step
 from bench.result import Result
 
 TOPICS: Mapping[str, Callable[[bool], Iterator[Result]]] = {
     "help": help.measure,
     "step": step.measure,
+    "bins": bins.measure,
     "memory": memory.measure,
     "plan": plan.measure,
     "repetitions": repetitions.measure,

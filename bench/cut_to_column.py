@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from tests.free_ports import free_ports
 
 PERIODS = 5
 WARM = 2
-"""Periods not measured: the window release has its first columns, several at once, in the second."""
+"""Periods not measured: the windows of the first are shorter, and the second is the first with full ones."""
 PATIENCE = 600.0
 """Seconds after which something is wrong."""
 
@@ -63,14 +63,9 @@ async def seconds_to_columns(plan: Plan, deployment: Deployment, folder: Path) -
                 await roles.have_read(await log.high_watermark(topics.reports, 0))
                 start = time.perf_counter()
                 await append_cut(log, study, Period(period))
-                await asyncio.gather(*(release.reach(period, roles) for release in _out(releases, period)))
+                await asyncio.gather(*(release.reach(period, roles) for release in releases))
                 seconds.append(time.perf_counter() - start)
     return seconds
-
-
-def _out(releases: Sequence[Release], period: int) -> Sequence[Release]:
-    """Those that have a column in this period: the window release, which is the first, waits until a window is full."""
-    return releases if period >= WARM else releases[1:]
 
 
 class Release:

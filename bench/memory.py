@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bench.result import Result
-from bench.studies import Case, cumulative, first_window, later_window, shown
+from bench.studies import Case, every_kind, shown
 
 KEPT_LIMIT = 4.0
 PEAK_LIMIT = 16.0
@@ -17,8 +17,7 @@ PEAK_LIMIT = 16.0
 def measure(quick: bool = False) -> Iterator[Result]:
     """Each kind of step at a size where what does not grow with the rows hardly counts."""
     rows = 20_000 if quick else 1_000_000
-    cases = (first_window(rows, 2, 3), later_window(rows, 2, 3), later_window(rows, 4, 2), cumulative(rows))
-    for case in cases:
+    for case in every_kind(rows):
         state, step = case.step()
         del step
         yield _per_row(f"kept after a {case.name}", kept_bytes(state), rows, KEPT_LIMIT)

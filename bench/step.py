@@ -9,7 +9,7 @@ from time import process_time
 import numpy as np
 
 from bench.result import Result
-from bench.studies import Case, cumulative, first_window, later_window, shown
+from bench.studies import Case, every_kind, shown
 
 LIMIT = 6.0
 SIZES = (1_000_000, 10_000_000)
@@ -21,7 +21,7 @@ def measure(quick: bool = False) -> Iterator[Result]:
     for rows in QUICK_SIZES if quick else SIZES:
         # Together a second or two of work for each kind.
         rounds = max(3, min(51, 80_000_000 // rows)) if not quick else 3
-        for case in (first_window(rows, 2, 3), later_window(rows, 2, 3), later_window(rows, 4, 2), cumulative(rows)):
+        for case in every_kind(rows):
             yield Result(
                 name=f"{case.name}, {shown(rows)} rows",
                 value=step_ratio(case, rounds),

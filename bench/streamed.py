@@ -33,7 +33,7 @@ class Plan:
     id_prefix: str = "person-"
 
     def study(self, url: str) -> str:
-        """The study file: a release of each kind, one partition."""
+        """The study file: a window and a cumulative release, one partition."""
         return (
             f'[study]\nname = "{self.name}"\nalphabet = ["A", "B", "C", "D"]\nhorizon = {self.periods}\n'
             f"[population]\nsize = {self.people}\n[privacy]\nrho = 0.005\n"

@@ -11,14 +11,14 @@ import click
 from experiments.report import Settings
 from streamproc.errors import StreamprocError
 
-EXPERIMENTS = ("constant", "poverty", "actcal", "ratios", "coverage")
+EXPERIMENTS = ("variances", "constant", "poverty", "actcal", "ratios", "kinds", "coverage")
 
 OUT = Path(__file__).parent / "out"
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(EXPERIMENTS))
-@click.option("--runs", default=1000, show_default=True, type=click.IntRange(1), help="Repetitions of each release.")
+@click.option("--runs", default=300, show_default=True, type=click.IntRange(1), help="Repetitions of each release.")
 @click.option("--out", default=OUT, type=click.Path(path_type=Path), help="Folder for figures and numbers.")
 @click.option("--actcal", "panel", type=click.Path(path_type=Path), help="The actcal panel, if PyPI cannot be reached.")
 def main(names: tuple[str, ...], runs: int, out: Path, panel: Path | None) -> None:

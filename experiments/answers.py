@@ -1,108 +1,128 @@
 """What is kept of each repetition: small arrays of what an analyst would read off the released panel.
 
-These functions run in other processes, and questions hold functions that cannot be sent there: so each question is named
-here, once, and asked where it is needed.
+These values are called in other processes, so they hold questions as text, which can be sent there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
+from experiments.trials import Keep
 from streamproc.offline import ReplayResult
-from streamproc.panel import AtLeast, LastSymbols, Panel, count_of, in_a_row
-from streamproc.panel.panel import make_answer
+from streamproc.panel import Panel
 from streamproc.privacy.types import FloatArray, Period
-from streamproc.releases.window import WindowContract
-
-QUARTERLY: dict[str, LastSymbols] = {
-    "at least one month": count_of("1", at_least=1, of=3),
-    "at least two months": count_of("1", at_least=2, of=3),
-    "two months in a row": in_a_row("1", length=2, of=3),
-    "all three months": count_of("1", at_least=3, of=3),
-}
-"""The paper's four questions: was the household poor in ... of the quarter?"""
-
-BIMONTHLY: dict[str, LastSymbols] = {
-    "no work in at least one month": count_of("D", at_least=1, of=2),
-    "no work in both months": count_of("D", at_least=2, of=2),
-    "found work": LastSymbols("D, then work", 2, lambda window: window[0] == "D" != window[1]),
-    "full time in both months": count_of("A", at_least=2, of=2),
-}
-"""Their like for `actcal`, whose levels are A full time, B long part time, C short part time, D no work."""
+from streamproc.releases.kind import Contract
+from streamproc.releases.query import LEVEL, ask, quantile
+from streamproc.releases.step import Step
 
 
 @dataclass(frozen=True)
-class Questions:
-    """Asks a window release; keeps (questions, periods) shares of the real people."""
+class Cells:
+    """Keeps the released shares of all counts of all periods from `first` on, without padding, in one row."""
 
-    which: Literal["quarterly", "bimonthly"]
+    first: int
+
+    def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
+        contract, steps = _contract_and_steps(replayed)
+        kept = [step.counts - contract.padding(step.period) for step in steps if step.period >= self.first]
+        return np.concatenate(kept) / contract.n
+
+
+@dataclass(frozen=True)
+class Values:
+    """Keeps the answers to questions at periods, (questions, periods); NaN where the release has no answer yet."""
+
+    questions: tuple[str, ...]
     periods: tuple[int, ...]
 
-    @property
-    def queries(self) -> dict[str, LastSymbols]:
-        """By the name that tables and figures show."""
-        return QUARTERLY if self.which == "quarterly" else BIMONTHLY
-
     def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
-        panel = _only(replayed)
-        return np.array([[panel.fraction(q, t).value for t in self.periods] for q in self.queries.values()])
-
-
-def bins(run: int, replayed: ReplayResult) -> FloatArray:
-    """Debiased shares of all bins, (periods, m)."""
-    return bin_answers(run, replayed)[..., 0]
-
-
-def bin_answers(run: int, replayed: ReplayResult) -> FloatArray:
-    """Debiased share, low and high end of its interval, for all bins: (periods, m, 3)."""
-    panel = _only(replayed)
-    contract = panel.contract
-    assert isinstance(contract, WindowContract)
-    one_bin = np.eye(contract.mechanism.bins)
-    answers = []
-    for period in map(Period, range(contract.mechanism.k, panel.period + 1)):
-        counts = panel.counts(period)
-        given = [make_answer(contract, "", period, weights, counts, None, 0.95) for weights in one_bin]
-        answers.append([(answer.value, answer.low, answer.high) for answer in given])
-    return np.array(answers)
-
-
-def sums(run: int, replayed: ReplayResult) -> FloatArray:
-    """Released shares with at least `b` ones at `t`, at `[t-1, b-1]`; zero above the diagonal."""
-    panel = _only(replayed)
-    shares = np.zeros((panel.period, panel.period))
-    for period, steps in enumerate(replayed.steps, start=1):
-        shares[period - 1, :period] = steps[panel.contract.name].counts / panel.contract.n
-    return shares
+        contract, steps = _contract_and_steps(replayed)
+        kept = np.full((len(self.questions), len(self.periods)), np.nan)
+        for row, query in enumerate(map(ask, self.questions)):
+            for column, period in enumerate(map(Period, self.periods)):
+                if period >= contract.first_period(query):
+                    debiased = steps[period - 1].counts - contract.padding(period)
+                    kept[row, column] = contract.query_weights(query, period) @ debiased / contract.n
+        return kept
 
 
 @dataclass(frozen=True)
-class AtLeastIntervals:
-    """Asks a cumulative release for intervals of these weights at all periods: (kinds, weights, periods, low and high).
+class Intervals:
+    """Keeps the 95% intervals of questions at all periods: (ways, questions, periods, low and high).
 
-    Kinds: the interval with the ledger's measurements, that of who has the columns alone, and, for comparison, the plain
-    `value +- 1.96 stderr`, which is not offered.
+    Ways: the interval of `Panel.fraction` with the measurements, that of a reader who has the columns alone, and, for
+    comparison, the plain `value +- 1.96 stderr`, which is not offered. NaN where the release has no answer yet.
     """
 
-    weights: tuple[int, ...]
+    questions: tuple[str, ...]
 
     def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
-        panel = _only(replayed)
+        panel = _panel(replayed)
         without = replace(panel, measurements=None)
-        return np.array(
-            [[self._of(panel, without, b, t) for t in range(1, panel.period + 1)] for b in self.weights]
-        ).transpose(2, 0, 1, 3)
+        kept = np.full((3, len(self.questions), panel.period, 2), np.nan)
+        for row, query in enumerate(map(ask, self.questions)):
+            for period in range(panel.contract.first_period(query), panel.period + 1):
+                known, columns = panel.fraction(query, period), without.fraction(query, period)
+                half = quantile(LEVEL) * known.stderr
+                kept[:, row, period - 1] = [
+                    (known.low, known.high),
+                    (columns.low, columns.high),
+                    (known.value - half, known.value + half),
+                ]
+        return kept
 
-    @staticmethod
-    def _of(panel: Panel, without: Panel, b: int, period: int) -> list[tuple[float, float]]:
-        known, columns = panel.fraction(AtLeast(b), period), without.fraction(AtLeast(b), period)
-        half = 1.96 * known.stderr
-        return [(known.low, known.high), (columns.low, columns.high), (known.value - half, known.value + half)]
+
+@dataclass(frozen=True)
+class Differences:
+    """Keeps 95% intervals of the differences between two periods: (questions, pairs of periods, low and high).
+
+    A pair is (earlier, later). The centre is the difference of the estimates (the released counts where these are the
+    estimates up to rounding), and its variance follows from `Contract.covariance`. NaN where there is no answer yet.
+    """
+
+    questions: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
+        contract, steps = _contract_and_steps(replayed)
+        kept = np.full((len(self.questions), len(self.pairs), 2), np.nan)
+        for row, query in enumerate(map(ask, self.questions)):
+            for column, (earlier, later) in enumerate((Period(s), Period(t)) for s, t in self.pairs):
+                if earlier < contract.first_period(query):
+                    continue
+                new, old = contract.query_weights(query, later), contract.query_weights(query, earlier)
+                centre = new @ _estimates(steps[later - 1]) - old @ _estimates(steps[earlier - 1])
+                # Padding is the same in both where both windows are full; before that it differs.
+                centre -= contract.padding(later) * new.sum() - contract.padding(earlier) * old.sum()
+                variance = contract.covariance(new, later, new, later) + contract.covariance(old, earlier, old, earlier)
+                variance -= 2 * contract.covariance(new, later, old, earlier)
+                half = quantile(LEVEL) * max(variance, 0.0) ** 0.5
+                kept[row, column] = (centre - half) / contract.n, (centre + half) / contract.n
+        return kept
 
 
-def _only(replayed: ReplayResult) -> Panel:
+@dataclass(frozen=True)
+class Together:
+    """Keeps what two others keep, flattened, one after the other."""
+
+    first: Keep
+    second: Keep
+
+    def __call__(self, run: int, replayed: ReplayResult) -> FloatArray:
+        return np.concatenate([self.first(run, replayed).ravel(), self.second(run, replayed).ravel()])
+
+
+def _estimates(step: Step) -> FloatArray:
+    return step.counts.astype(float) if step.estimates is None else step.estimates
+
+
+def _panel(replayed: ReplayResult) -> Panel:
     (panel,) = replayed.panels.values()
     return panel
+
+
+def _contract_and_steps(replayed: ReplayResult) -> tuple[Contract, list[Step]]:
+    contract = _panel(replayed).contract
+    return contract, [steps[contract.name] for steps in replayed.steps]

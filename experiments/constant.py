@@ -12,20 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments import panels
-from experiments.figures import DASHED, OURS, PAPER, Band, draw_bands, legend, new_figure, save
+from experiments.figures import DASHED, FLOW, PAPER, Band, draw_bands, legend, new_figure, save
 from experiments.report import Settings, percent
 from experiments.trials import Trial
 from streamproc.errors import UnsupportedQuery
 from streamproc.offline import ReplayResult
 from streamproc.panel import Panel, count_of
 from streamproc.privacy.types import FloatArray
-from streamproc.privacy.window import Measure
 from streamproc.releases.window import WindowContract
 from streamproc.study import WindowRelease
+from streamproc.study.releases import Measure
 
 PEOPLE, HORIZON, K, RHO, BETA = 25_000, 12, 3, 0.005, 0.05
 WIDTHS = (2, 3, 4)
-MEASURES: dict[Measure, str] = {"histogram": PAPER, "contrast": OURS}
+MEASURES: dict[Measure, str] = {"paper": PAPER, "flow": FLOW}
 DEBIASED = {"debiased": 1, "not debiased": 0}
 
 
@@ -37,7 +37,7 @@ def run(settings: Settings, people: int = PEOPLE) -> None:
         trial = Trial.of(WindowRelease("window", K, measure, BETA), "01", symbols, RHO)
         shares = trial.repeat(all_ones, settings.runs, f"everybody reports 1: {measure}")
         assert isinstance(trial.contract, WindowContract)
-        bands.extend(_bands(trial.contract, shares))
+        bands.extend(_bands(trial.contract, measure, shares))
     header = ("measure", "width", "reading", "period", "median", "low", "high", "bound_low", "bound_high")
     settings.csv("constant.csv", header, (row for band in bands for row in band.rows()))
     columns = ("width", "measure", "reading", "median", "2.5%", "97.5%", "bound", "runs outside")
@@ -76,7 +76,7 @@ def refusal() -> str:
     trial = Trial.of(WindowRelease("window", K), "01", panels.constant(100, HORIZON, 1), RHO)
     columns = (np.ones(100, dtype=np.uint8),) * HORIZON
     try:
-        Panel(trial.contract, columns).fraction(count_of("1", at_least=4, of=4))
+        Panel(trial.contract, columns, None).fraction(count_of("1", at_least=4, of=4))
     except UnsupportedQuery as reason:
         return str(reason)
     raise AssertionError("a window wider than k was answered")
@@ -87,7 +87,7 @@ def bound(contract: WindowContract, width: int, debiased: bool) -> tuple[float, 
 
     That holds at all periods with probability at least `1 - 2 beta`: `n_pad` is a union bound for either tail. The question
     sums `c = q^(k-width)` bins. Without debiasing, there are between 0 and `2 (m-c) n_pad` rows that say no, and between `n`
-    and `n + 2 c n_pad` that say yes; under `contrast` their sum is known.
+    and `n + 2 c n_pad` that say yes; by flow their sum is known.
     """
     mechanism, n, pad = contract.mechanism, contract.n, contract.n_pad
     if width > mechanism.k:
@@ -96,7 +96,7 @@ def bound(contract: WindowContract, width: int, debiased: bool) -> tuple[float, 
     if debiased:
         return -yes * pad / n, yes * pad / n
     no = mechanism.bins - yes
-    if mechanism.measure == "histogram":
+    if contract.measure == "paper":
         return n / (n + 2 * no * pad) - 1, 0.0
     rows = contract.expected_rows
     return max(n, rows - 2 * no * pad) / rows - 1, min(n + 2 * yes * pad, rows) / rows - 1
@@ -134,13 +134,11 @@ class _Errors:
         return str(self.width), self.measure, self.reading, *numbers, edges, f"{100 * outside:.1f}%"
 
 
-def _bands(contract: WindowContract, shares: FloatArray) -> Iterator[_Errors]:
+def _bands(contract: WindowContract, measure: Measure, shares: FloatArray) -> Iterator[_Errors]:
     for reading_name, which in DEBIASED.items():
         for place, width in enumerate(WIDTHS):
             errors = shares[:, which, place, max(width - K, 0) :] - 1.0
-            yield _Errors(
-                contract.mechanism.measure, width, reading_name, errors, bound(contract, width, debiased=which == 1)
-            )
+            yield _Errors(measure, width, reading_name, errors, bound(contract, width, debiased=which == 1))
 
 
 def _draw(settings: Settings, bands: list[_Errors], people: int) -> None:
@@ -155,7 +153,7 @@ def _draw(settings: Settings, bands: list[_Errors], people: int) -> None:
         axes.set_ylabel(f"{reading_name}, % of people" if place % len(WIDTHS) == 0 else "")
         axes.set_xlabel("period" if place >= len(WIDTHS) else "")
         axes.set_xticks(range(K, HORIZON + 1, 3))
-    legend(figure, {"histogram (the paper)": PAPER, "contrast (ours)": OURS}, "bound", DASHED)
+    legend(figure, {"paper": PAPER, "flow": FLOW}, "bound", DASHED)
     caption = (
         f"Median and 2.5 to 97.5 percentiles of {settings.runs} repetitions, replace-one. Bound: n_pad is the union bound "
         f"over all bins and periods (beta = {BETA}), so with probability at least 1 - 2 beta = {1 - 2 * BETA:.2f} no bin is "

@@ -1,4 +1,4 @@
-"""How often the 95% intervals hold the truth: of window answers, and of running counts, flat ones too."""
+"""How often the 95% intervals hold the truth: of answers, on flat panels too, and of differences between two periods."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from experiments import panels
-from experiments.answers import AtLeastIntervals, bin_answers
-from experiments.ratios import RHO, Subject, subjects
+from experiments import panels, subjects
+from experiments.answers import Differences, Intervals, Together
 from experiments.report import Settings
+from experiments.subjects import SPELL, Subject
 from experiments.summaries import Ranged, covered, mean
 from experiments.trials import Trial
-from streamproc.study import CumulativeRelease, WindowRelease
+from streamproc.study import Release, bin_labels
 
-WEIGHTS = (1, 2, 3, 6)
+RHO = 0.005
+COUNTED = (1, 2, 3, 6)
 FLAT_PEOPLE = 2_000
 LONG_HORIZON = 30
-KINDS = ("at least b, with the ledger", "at least b, columns alone", "at least b, value +- 1.96 stderr (not offered)")
+WAYS = ("with the measurements", "columns alone", "value +- 1.96 stderr (not offered)")
+DIFFERENCE = "difference of two periods"
 
 
 @dataclass(frozen=True)
@@ -41,45 +43,84 @@ class Coverage:
 
 def run(settings: Settings) -> None:
     """`coverage.csv`."""
-    known = subjects(settings)
-    flat = [
-        Subject("nobody ever, T=12", "01", panels.constant(FLAT_PEOPLE, 12, 0), 1, "1"),
-        Subject("a third once, T=12", "01", panels.once(FLAT_PEOPLE, 12, 1 / 3), 1, "1"),
-        Subject(f"a third once, T={LONG_HORIZON}", "01", panels.once(FLAT_PEOPLE, LONG_HORIZON, 1 / 3), 1, "1"),
-    ]
-    made = [window(settings, subject) for subject in known]
-    made += [line for subject in [*known, *flat] for line in cumulative(settings, subject)]
-    made.sort(key=lambda line: ("bins", *KINDS).index(line.interval))
+    known = subjects.both_panels(settings)
+    made = [line for subject in known for line in panel_coverage(settings, subject)]
+    made += [line for subject in flat_subjects() for line in cumulative_coverage(settings, subject)]
+    made.sort(key=lambda line: line.interval)
     header = ("interval", "panel", "intervals", "covered", "low", "high", "worst_cell")
     rows = [(c.interval, c.panel, c.intervals, c.share.value, c.share.low, c.share.high, c.worst) for c in made]
     settings.csv("coverage.csv", header, rows)
     lines = [(c.interval, c.panel, c.intervals, str(c.share), f"{c.worst:.3f}") for c in made]
     note = (
-        f"With the range of 95% confidence; {settings.runs} repetitions, rho {RHO}, replace-one. Worst cell: the question "
-        "and period covered least often, of many, so chance alone puts it somewhat below."
+        f"With the range of 95% confidence; {settings.runs} repetitions, rho {RHO}, replace-one, flow. Worst cell: the "
+        "question and period covered least often, of many, so chance alone puts it somewhat below."
     )
-    settings.show(
-        "Intervals of level 0.95 that hold the truth",
-        ("interval", "panel", "intervals", "covered", "worst cell"),
-        lines,
-        note,
-    )
+    columns = ("interval", "panel", "intervals", "covered", "worst cell")
+    settings.show("Intervals of level 0.95 that hold the truth", columns, lines, note)
 
 
-def window(settings: Settings, subject: Subject) -> Coverage:
-    """All bins at all periods, `contrast`."""
-    trial = Trial.of(WindowRelease("window", subject.k), subject.alphabet, subject.symbols, RHO)
-    answers = trial.repeat(bin_answers, settings.runs, f"coverage, {subject.name}: bins")
-    holds = covered(answers[..., 1:], trial.true_bins)
-    return Coverage.of("bins", subject.name, holds.reshape(len(holds), -1))
+def flat_subjects() -> list[Subject]:
+    """Panels on which clamping can move counts in one direction only."""
+
+    def flat(name: str, share: float, horizon: int) -> Subject:
+        return Subject(name, "01", panels.once(FLAT_PEOPLE, horizon, share), 1, "1", {}, ())
+
+    return [
+        flat("nobody ever, T=12", 0, 12),
+        flat("a third once, T=12", 1 / 3, 12),
+        flat(f"a third once, T={LONG_HORIZON}", 1 / 3, LONG_HORIZON),
+    ]
 
 
-def cumulative(settings: Settings, subject: Subject) -> list[Coverage]:
-    """At least 1, 2, 3 and 6 ones at every period from `b` on, `sqrt`; three kinds of interval."""
-    trial = Trial.of(CumulativeRelease("cumulative", (subject.event,)), subject.alphabet, subject.symbols, RHO)
-    kept = trial.repeat(AtLeastIntervals(WEIGHTS), settings.runs, f"coverage, {subject.name}: at least b")
-    truth = trial.true_sums.T[np.array(WEIGHTS) - 1]
-    holds = covered(kept, truth)
-    periods = np.arange(1, trial.study.horizon + 1)
-    possible = periods >= np.array(WEIGHTS)[:, None]
-    return [Coverage.of(kind, subject.name, holds[:, place, possible]) for place, kind in enumerate(KINDS)]
+def panel_coverage(settings: Settings, subject: Subject) -> list[Coverage]:
+    """Answers of window and cumulative releases, and differences of all kinds."""
+    bins = tuple(_bin_question(label) for label in bin_labels(tuple(subject.alphabet), subject.k))
+    spells = tuple(f"spell >= {length}" for length in range(1, SPELL + 1))
+    # Overlapping windows and distant ones; for the other kinds, neighbours and the first and last answers.
+    k, last = subject.k, subject.horizon
+    return [
+        *_of_release(settings, subject, subject.window(), bins, ((k, k + 1), (last - 1, last), (k, last)), WAYS[:1]),
+        *cumulative_coverage(settings, subject),
+        *_of_release(settings, subject, subject.spell(), spells, ((6, 7), (last - 1, last), (6, last)), ()),
+        *_of_release(settings, subject, subject.pattern(), ("matched",), ((6, 7), (last - 1, last), (6, last)), ()),
+    ]
+
+
+def cumulative_coverage(settings: Settings, subject: Subject) -> list[Coverage]:
+    """At least 1, 2, 3 and 6 events at every period that can have them, and differences."""
+    questions, last = tuple(f"events >= {b}" for b in COUNTED), subject.horizon
+    pairs = ((6, 7), (last - 1, last), (6, last))
+    return _of_release(settings, subject, subject.cumulative(), questions, pairs, WAYS)
+
+
+def _of_release(
+    settings: Settings,
+    subject: Subject,
+    release: Release,
+    questions: tuple[str, ...],
+    pairs: tuple[tuple[int, int], ...],
+    ways: tuple[str, ...],
+) -> list[Coverage]:
+    periods = tuple(range(1, subject.horizon + 1))
+    trial = Trial.of(release, subject.alphabet, subject.symbols, RHO)
+    keep = Together(Intervals(questions), Differences(questions, pairs)) if ways else Differences(questions, pairs)
+    kept = trial.repeat(keep, settings.runs, f"coverage, {subject.name}: {release.kind}")
+    kept = kept.reshape(len(kept), -1)
+    size = 3 * len(questions) * len(periods) * 2 if ways else 0
+    answers = kept[:, :size].reshape(len(kept), 3 if ways else 0, len(questions), len(periods), 2)
+    changes = kept[:, size:].reshape(len(kept), len(questions), len(pairs), 2)
+    truth = trial.truths(questions, periods)
+    known = ~np.isnan(truth)
+    made = [
+        Coverage.of(f"{release.kind}, {way}", subject.name, covered(answers[:, place][:, known], truth[known]))
+        for place, way in enumerate(ways)
+    ]
+    changed = np.stack([truth[:, later - 1] - truth[:, earlier - 1] for earlier, later in pairs], axis=1)
+    there = ~np.isnan(changed)
+    made.append(Coverage.of(f"{release.kind}, {DIFFERENCE}", subject.name, covered(changes[:, there], changed[there])))
+    return made
+
+
+def _bin_question(label: str) -> str:
+    places = [f'lag {lag} in ("{symbol}")' for lag, symbol in enumerate(reversed(label)) if lag]
+    return " and ".join([f'now in ("{label[-1]}")', *places])

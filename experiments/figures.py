@@ -17,12 +17,10 @@ from matplotlib.patches import Patch
 
 from streamproc.privacy.types import FloatArray
 
-PAPER, OURS = "#d55e00", "#0072b2"
+PAPER, FLOW = "#d55e00", "#0072b2"
 """Distinct for colour-blind readers too."""
 
 DASHED = (0, (4, 3))
-BUDGETS = ("#a6cbe3", "#3f8fc4", "#0b3c66")
-"""From the smallest budget to the largest."""
 
 _STYLE: dict[Any, Any] = {
     "font.size": 9,

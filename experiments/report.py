@@ -25,7 +25,7 @@ class Settings:
 
     out: Path
     """Folder for figures and numbers; `out/cache` keeps what was downloaded."""
-    runs: int = 1000
+    runs: int = 300
     """Repetitions of each release."""
     actcal: Path | None = None
     """The actcal panel as a panel file; None takes it from PyPI."""

@@ -100,14 +100,14 @@ def write_panel(path: Path, households: Households) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--runs", default=1000, show_default=True, type=click.IntRange(1), help="Repetitions of each release.")
+@click.option("--runs", default=300, show_default=True, type=click.IntRange(1), help="Repetitions of each release.")
 @click.option(
     "--out", default=Path(__file__).parent / "out", type=click.Path(path_type=Path), help="Folder for the results."
 )
 def main(file: Path, runs: int, out: Path) -> None:
     """Prepare the SIPP 2021 public-use FILE as the paper did, write it as a panel, and run the poverty experiment on it."""
     # Here and not above: every worker process imports this module, and none draws figures.
-    from experiments import poverty
+    from experiments import comparison, subjects
 
     try:
         households = prepare(file)
@@ -115,7 +115,7 @@ def main(file: Path, runs: int, out: Path) -> None:
         click.echo(
             f"{out / 'sipp.csv'}: {len(households.ids)} households; {households.dropped} dropped for a missing month."
         )
-        poverty.report(Settings(out, runs), households.poor, "sipp-poverty", "SIPP 2021")
+        comparison.report(Settings(out, runs), subjects.poverty(households.poor, "sipp-poverty"), "SIPP 2021")
     except StreamprocError as error:
         click.echo(str(error), err=True)
         sys.exit(error.exit_code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,11 @@ from rich.progress import track
 from streamproc.files.study_files import read_people
 from streamproc.offline import ReplayResult, tallies_of
 from streamproc.offline.replay import Tallies
-from streamproc.panel import LastSymbols
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.contracts import make_contracts
 from streamproc.releases.kind import Contract
-from streamproc.releases.window import WindowContract
+from streamproc.releases.query import ask
 from streamproc.service.monte_carlo import repeat_study
 from streamproc.storage.entropy import SystemEntropy
 from streamproc.study import Broker, Population, Privacy, Release, Study, WindowRelease
@@ -29,7 +28,7 @@ from streamproc.study import Broker, Population, Privacy, Release, Study, Window
 Symbols: TypeAlias = npt.NDArray[np.uint8]
 """(n, T) alphabet indices, nothing missing."""
 
-Ask: TypeAlias = Callable[[int, ReplayResult], npt.NDArray[Any]]
+Keep: TypeAlias = Callable[[int, ReplayResult], npt.NDArray[Any]]
 """What to keep of one repetition: a module's own function, because it is called in other processes."""
 
 
@@ -51,44 +50,46 @@ class Trial:
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> Trial:
         """`release` over `symbols`, at `rho`; every character of `alphabet` is a symbol."""
-        study = _study(release, alphabet, symbols.shape[1], Privacy(rho=rho, adjacency=adjacency))
+        study = study_of(release, alphabet, symbols.shape[1], Privacy(rho=rho, adjacency=adjacency))
         contract = make_contracts(study, len(symbols), SystemEntropy())[release.name]
         return cls(study, contract, tallies_of(study, symbols))
 
-    def repeat(self, ask: Ask, runs: int, what: str) -> npt.NDArray[Any]:
-        """What `ask` keeps, a row per repetition. `what` is shown while it runs."""
-        outcomes = repeat_study(self.study, {self.contract.name: self.contract}, self.tallies, ask, runs)
+    def repeat(self, keep: Keep, runs: int, what: str) -> npt.NDArray[Any]:
+        """What `keep` keeps, a row per repetition. `what` is shown while it runs."""
+        outcomes = repeat_study(self.study, {self.contract.name: self.contract}, self.tallies, keep, runs)
         progress = track(outcomes, f"{what:<44}", total=runs, console=Console(stderr=True), transient=True)
         return np.stack(list(progress))
 
     @cached_property
-    def true_bins(self) -> FloatArray:
-        """Window release: the share of people in each bin, (T - k + 1, m)."""
-        assert isinstance(self.contract, WindowContract)
-        first = self.contract.mechanism.k - 1
-        return np.stack([tally[self.contract.name] for tally in self.tallies[first:]]) / self.contract.n
+    def true_counts(self) -> dict[int, FloatArray]:
+        """For each period with counts, the share of people in each of them: windows, or "at least `j`"."""
+        counts = self.contract.true_counts([tally[self.contract.name] for tally in self.tallies])
+        return {period: exact / self.contract.n for period, exact in enumerate(counts, start=self.contract.first_column)}
 
-    @cached_property
-    def true_sums(self) -> FloatArray:
-        """Cumulative release: the share of people with at least `b` ones at `t`, at `[t-1, b-1]`."""
-        reached = np.stack([tally[self.contract.name] for tally in self.tallies])
-        sums: FloatArray = np.cumsum(reached, axis=0) / self.contract.n
-        return sums
+    def true_cells(self, first: int) -> FloatArray:
+        """The true shares of all counts of all periods from `first` on, in one row, as `answers.Cells` keeps them."""
+        return np.concatenate([shares for period, shares in self.true_counts.items() if period >= first])
 
-    def truth(self, query: LastSymbols, period: int) -> float:
-        """The share of people for whom `query` holds at `period >= k`."""
-        assert isinstance(self.contract, WindowContract)
-        weights = self.contract.query_weights(query, Period(period))
-        return float(weights @ self.true_bins[period - self.contract.mechanism.k])
+    def truth(self, question: str, period: int) -> float:
+        """The share of people for whom the question holds at `period`; NaN before the release can answer it."""
+        query = ask(question)
+        if period < self.contract.first_period(query):
+            return float("nan")
+        return float(self.contract.query_weights(query, Period(period)) @ self.true_counts[period])
+
+    def truths(self, questions: Sequence[str], periods: Sequence[int]) -> FloatArray:
+        """`truth` of each question at each period, (questions, periods)."""
+        return np.array([[self.truth(question, period) for period in periods] for question in questions])
 
 
 def read_symbols(path: Path, alphabet: str, horizon: int) -> Symbols:
     """The panel in a file; a missing report is the one before it."""
-    study = _study(WindowRelease("window", 1), alphabet, horizon, Privacy(rho=1.0))
+    study = study_of(WindowRelease("window", 1), alphabet, horizon, Privacy(rho=1.0))
     return read_people(path, study).filled(study)
 
 
-def _study(release: Release, alphabet: str, horizon: int, privacy: Privacy) -> Study:
+def study_of(release: Release, alphabet: str, horizon: int, privacy: Privacy) -> Study:
+    """A study with one release; every character of `alphabet` is a symbol."""
     return Study(
         name="experiment",
         alphabet=tuple(alphabet),

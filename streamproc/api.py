@@ -100,7 +100,7 @@ class Study(BaseStudy):
         self,
         name: str,
         alphabet: Sequence[str],
-        horizon: int,
+        horizon: int | None,
         releases: Sequence[Release],
         *,
         rho: float | None = None,
@@ -421,7 +421,7 @@ class Stream:
 
         A period that is closed already stays as it is. Raises InvalidInput if an earlier one is still open.
         """
-        horizon = self._deployment.study.horizon
+        horizon = self._deployment.study.last_period
         if not (_is_whole(period) and 1 <= period <= horizon):
             raise InvalidInput(f"period: got {period!r}, allowed: a whole number from 1 to {horizon}")
         await self._ready_reporter()

@@ -245,7 +245,7 @@ class PublicReader:
             listed, found = self._listed(name), release.taken + len(self.columns(name))
             if found < listed:
                 raise VerificationFailed(f"release {name}: the ledger has {listed} columns, its topic {found}")
-        over = self.ledger is not None and self.period == self.study.horizon and self.ledger.intents
+        over = self.ledger is not None and self.period == self.study.last_period and self.ledger.intents
         if over or self._verifier.has_begun:
             raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
         surplus = self._surplus()
@@ -353,7 +353,7 @@ def add_replace_one(
     """Add the cost of the same noise under replace-one to the status of a zero-out study and to each of its releases."""
     records = ledger.periods if ledger else ()
     released, redrawn, delta = len(records), redrawn_periods(records), study.privacy.delta
-    planned, spent = costs.of_study(study.horizon), costs.of_study(released, redrawn)
+    planned, spent = costs.of_study(study.last_period), costs.of_study(released, redrawn)
     figures = {
         "rho": planned,
         "epsilon": epsilon_of_rho(planned, delta),
@@ -362,5 +362,5 @@ def add_replace_one(
     }
     found |= {f"{key}_replace_one": figure for key, figure in figures.items() if key in found}
     for name, release in releases.items():
-        release["rho_replace_one"] = costs.of_release(name, study.horizon)
+        release["rho_replace_one"] = costs.of_release(name, study.last_period)
         release["rho_spent_replace_one"] = costs.of_release(name, released, redrawn)

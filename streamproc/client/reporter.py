@@ -63,8 +63,8 @@ class Reporter:
         return home
 
     def _check(self, individual: str, period: int, symbol: str) -> None:
-        if not 1 <= period <= self._study.horizon:
-            raise InvalidInput(f"a report of period {period}, but the study has periods 1..{self._study.horizon}")
+        if not 1 <= period <= self._study.last_period:
+            raise InvalidInput(f"a report of period {period}, but the study has periods 1..{self._study.last_period}")
         if symbol not in self._symbols:
             raise InvalidInput("a report with a symbol outside the study's alphabet")
         if not 1 <= len(individual) <= MAX_ID:

@@ -46,10 +46,10 @@ async def subscribe(
     for name in names:
         study.release(name)
     yielded, outage = dict.fromkeys(names, 0), OutageTimeout(timeout)
-    while min(yielded.values()) < study.horizon:
+    while min(yielded.values()) < study.last_period:
         public = PublicReader(log, study)
         try:
-            while min(yielded.values()) < study.horizon:
+            while min(yielded.values()) < study.last_period:
                 await public.poll(timeout=0.5)
                 outage.reset()
                 quiet = True
@@ -63,7 +63,7 @@ async def subscribe(
                         {
                             name: _next_period(study.release(name), yielded[name])
                             for name in names
-                            if yielded[name] < study.horizon
+                            if yielded[name] < study.last_period
                         }
                     )
                     waits = None

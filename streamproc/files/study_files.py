@@ -36,7 +36,7 @@ def read_people(path: str | Path, study: Study) -> People:
     Its header is `individual,1,...,T`. It has one row per person; an empty cell is a missing report. Raises PanelFileError.
     """
     path = Path(path)
-    table = read_table_file(path, TableLayout("individual", study.alphabet, study.horizon, gaps=True))
+    table = read_table_file(path, TableLayout("individual", study.alphabet, study.last_period, gaps=True))
     _check_ids(path, table)
     expected = study.population.size
     if study.population.roster is None and expected is not None and expected != len(table.first):

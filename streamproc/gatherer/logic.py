@@ -149,7 +149,7 @@ class GathererLogic:
             row = self._row_of(individual, period, record.offset)
             if row is None:
                 return None
-        if not 1 <= period <= self._study.horizon:
+        if not 1 <= period <= self._study.last_period:
             self._rejects.reject_one(record.offset, Reason.PERIOD_OUT_OF_RANGE)
             return None
         return row, self._codes.encode(period, symbol)
@@ -191,7 +191,7 @@ class GathererLogic:
         row = self._people.find(individual)
         if row is not None:
             return row
-        if not 1 <= period <= self._study.horizon:
+        if not 1 <= period <= self._study.last_period:
             self._rejects.reject_one(offset, Reason.PERIOD_OUT_OF_RANGE)
         elif not self._context.is_home(individual):
             self._rejects.reject_one(offset, Reason.FOREIGN_PARTITION)
@@ -222,7 +222,7 @@ class GathererLogic:
 
     def _of_open_periods(self, reports: ReportArrays) -> ReportArrays:
         """The reports that claim an open period of the study. The others are rejected."""
-        outside = (reports.periods < 1) | (reports.periods > self._study.horizon)
+        outside = (reports.periods < 1) | (reports.periods > self._study.last_period)
         late = ~outside & (reports.periods <= self._period)
         self._rejects.reject(reports.offsets[outside], Reason.PERIOD_OUT_OF_RANGE)
         self._rejects.reject(reports.offsets[late], Reason.LATE)
@@ -234,7 +234,7 @@ class GathererLogic:
         # Records that are read now lie beyond the cuts of the closed periods.
         cuts = np.array([self._cuts[period] for period in sorted(self._cuts)], dtype=np.int64)
         closed = self._period + np.searchsorted(cuts, reports.offsets, side="right")
-        early = (reports.periods > closed + ahead) & (reports.periods <= self._study.horizon)
+        early = (reports.periods > closed + ahead) & (reports.periods <= self._study.last_period)
         if not early.any():
             return reports
         final = reports.offsets < self._last_cut
@@ -370,7 +370,7 @@ class ReportCodes:
         """`key` is the study's secret key."""
         self._key = key
         self._symbol = study.symbol_index
-        self._horizon = study.horizon
+        self._horizon = study.last_period
         self._prepared: set[int] = set()
         self._by_tail = ByteHashTable(self._key)
 

@@ -201,7 +201,7 @@ class Gatherer:
     ) -> None:
         # With the high watermark, an open transaction of a reporter would keep this gatherer from having caught up.
         end = await self._ports.log.last_stable_offset(self._topics.reports, self._partition)
-        while logic.period < self._study.horizon:
+        while logic.period < self._study.last_period:
             if logic.paused:
                 await self._ports.clock.sleep(0.2)
                 await self._observe_read(reader, 0)

@@ -39,7 +39,7 @@ def tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, I
     """The exact tallies of every period; `symbols` has a row per person and a column per period, and none is missing."""
     cohort = TallyState.of(study, len(symbols))
     tallies = []
-    for period in range(study.horizon):
+    for period in range(study.last_period):
         cohort, tally = cohort.fold(symbols[:, period])
         tallies.append(tally)
     return tallies

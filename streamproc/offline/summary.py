@@ -89,13 +89,13 @@ def summary_of(replayed: ReplayResult) -> Summary:
 
 
 def _add_replace_one(summary: Summary, costs: ReplaceOneCosts, study: Study) -> None:
-    rho = costs.of_study(study.horizon)
+    rho = costs.of_study(study.last_period)
     summary["rho_replace_one"] = summary["rho_spent_replace_one"] = rho
     summary["epsilon_replace_one"] = epsilon_of_rho(rho, study.privacy.delta)
     for name, release in summary["releases"].items():
-        release["rho_replace_one"] = release["rho_spent_replace_one"] = costs.of_release(name, study.horizon)
+        release["rho_replace_one"] = release["rho_spent_replace_one"] = costs.of_release(name, study.last_period)
         for period in release["periods"]:
-            if period["period"] == study.horizon or costs.every_period_is_quick:
+            if period["period"] == study.last_period or costs.every_period_is_quick:
                 period["rho_spent_replace_one"] = costs.of_release(name, period["period"])
 
 

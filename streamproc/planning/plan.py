@@ -157,7 +157,7 @@ class StudyPlan:
 
     def __repr__(self) -> str:
         cost = f"rho {self.total.rho:.6g}, epsilon {self.total.epsilon:.4g} at delta {self.study.privacy.delta:g}"
-        return f"StudyPlan(study={self.study.name!r}, n={self.n}, horizon={self.study.horizon}, cost={cost!r})"
+        return f"StudyPlan(study={self.study.name!r}, n={self.n}, horizon={self.study.last_period}, cost={cost!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """The values that `plan --json` prints."""

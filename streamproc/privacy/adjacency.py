@@ -11,6 +11,9 @@ class Adjacency(Enum):
     REPLACE_ONE = "replace-one"
     """The history is replaced by any other history."""
 
+    ADD_REMOVE = "add-remove"
+    """Open studies only: the person takes part in the study or does not. Replace-one also relates two participations."""
+
     ZERO_OUT = "zero-out"
     """The history is replaced by "in no bin": the person's contribution to every count becomes zero.
 

@@ -13,7 +13,7 @@ from msgpack import OutOfData, Unpacker, packb, unpackb
 
 from streamproc.errors import Malformed
 from streamproc.privacy.types import IntArray
-from streamproc.study.releases import MAX_HORIZON
+from streamproc.study.releases import MAX_PERIOD
 from streamproc.validation import Validator
 
 VERSION = 1
@@ -171,7 +171,7 @@ check_choice = field_check.choice
 
 def check_period(value: object) -> None:
     """A period of some study."""
-    field_check.whole("period", value, 1, MAX_HORIZON)
+    field_check.whole("period", value, 1, MAX_PERIOD)
 
 
 def check_partition(value: object) -> None:

@@ -30,7 +30,7 @@ class CumulativeTallier(FlowTallier):
     """Counts the real people with each number of events who have an event in a period, and who have none."""
 
     def __init__(self, study: Study, release: CumulativeRelease) -> None:
-        automaton = event_counter(release.counted_up_to(study.horizon))
+        automaton = event_counter(release.counted_up_to(study.last_period))
         super().__init__(automaton, release.event_mask(study.alphabet).astype(np.uint8))
 
 
@@ -73,7 +73,7 @@ class CumulativeContract(FlowContract):
 
     @classmethod
     def automaton_of(cls, study: Study, release: Release) -> Automaton:
-        return event_counter(cast(CumulativeRelease, release).counted_up_to(study.horizon))
+        return event_counter(cast(CumulativeRelease, release).counted_up_to(study.last_period))
 
     @classmethod
     def settings_of(cls, release: Release) -> dict[str, Any]:

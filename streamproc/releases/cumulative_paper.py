@@ -52,7 +52,7 @@ class CumulativePaperTallier(Tallier):
     """Counts the real people who have their `b`-th event in a period, for each `b`. Stores the events of each person."""
 
     def __init__(self, study: Study, release: CumulativeRelease) -> None:
-        self._horizon = study.horizon
+        self._horizon = study.last_period
         self._is_event = release.event_mask(study.alphabet)
 
     @property
@@ -114,7 +114,7 @@ class CumulativePaperContract(Contract):
     def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> CumulativeMechanism:
         assert isinstance(release, CumulativeRelease)
         return CumulativeMechanism.calibrated(
-            horizon=study.horizon,
+            horizon=study.last_period,
             adjacency=study.privacy.adjacency,
             rho=rho,
         )

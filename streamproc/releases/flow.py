@@ -211,17 +211,19 @@ class FlowContract(Contract):
     def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> FlowMechanism:
         assert isinstance(release, FlowSettings)
         automaton = cls.automaton_of(study, release)
-        numbers = matrix_numbers(automaton, study.horizon)
+        numbers = matrix_numbers(automaton, study.last_period)
         if numbers > MAX_MATRIX_NUMBERS:
-            got = f"an automaton of {automaton.states} states over {study.horizon} periods: {numbers:,} published integers"
+            got = (
+                f"an automaton of {automaton.states} states over {study.last_period} periods: {numbers:,} published integers"
+            )
             allowed = f"at most {MAX_MATRIX_NUMBERS:,}: a smaller {cls.size_setting}, or fewer periods"
             raise StudyError(f"release.{release.name}.{cls.size_setting}", got, allowed)
         is_tuned = release.weights == "tuned" or (
-            release.weights is None and tuning_size(transitions_of(automaton, study.horizon)) <= MAX_TUNED_WEIGHTS
+            release.weights is None and tuning_size(transitions_of(automaton, study.last_period)) <= MAX_TUNED_WEIGHTS
         )
         asked = cls.asked_thresholds(study, release, automaton) if is_tuned else ()
-        matrices = designed_matrices(automaton, study.horizon, asked, release.tune if is_tuned else None)
-        return FlowMechanism.calibrated(automaton, study.horizon, matrices, study.privacy.adjacency, rho)
+        matrices = designed_matrices(automaton, study.last_period, asked, release.tune if is_tuned else None)
+        return FlowMechanism.calibrated(automaton, study.last_period, matrices, study.privacy.adjacency, rho)
 
     size_setting: ClassVar[str]
     """The key of the study file that determines the number of states."""
@@ -249,7 +251,7 @@ class FlowContract(Contract):
         return (
             all(getattr(self, field) == value for field, value in expected.items())
             and mechanism.automaton == self.automaton_of(study, release)
-            and (mechanism.horizon, mechanism.adjacency) == (study.horizon, study.privacy.adjacency)
+            and (mechanism.horizon, mechanism.adjacency) == (study.last_period, study.privacy.adjacency)
             and mechanism.cost(Period(mechanism.horizon)) <= self.rho
         )
 

@@ -51,7 +51,7 @@ class WindowFlowContract(WindowContract):
         return WindowFlowMechanism.calibrated(
             q=study.q,
             k=release.k,
-            horizon=study.horizon,
+            horizon=study.last_period,
             adjacency=study.privacy.adjacency,
             rho=rho,
             questions=_questions(study, release),

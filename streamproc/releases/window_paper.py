@@ -45,7 +45,7 @@ class WindowPaperContract(WindowContract):
     def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> WindowPaperMechanism:
         assert isinstance(release, WindowRelease)
         return WindowPaperMechanism.calibrated(
-            q=study.q, k=release.k, horizon=study.horizon, adjacency=study.privacy.adjacency, rho=rho
+            q=study.q, k=release.k, horizon=study.last_period, adjacency=study.privacy.adjacency, rho=rho
         )
 
     # Written and read

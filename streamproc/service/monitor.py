@@ -42,7 +42,7 @@ class ProcessMonitor:
         self._rejecting: set[tuple[int, Reason]] = set()
         """Partitions and reasons of rejects that have been logged. Each pair is logged once."""
         self._study = deployment.study
-        self.operator.show_study(self._study.horizon, self._study.broker.partitions)
+        self.operator.show_study(self._study.last_period, self._study.broker.partitions)
         self.operator.show_process(ready=lambda: self.ready, away=lambda: bool(self._waiting))
         self._since = time.monotonic()
         """When the synthesizer last read tallies, or released a period."""
@@ -106,7 +106,7 @@ class ProcessMonitor:
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
         self.public.show_spending(released, epsilon, spending)
         self.operator.show_released(released)
-        schedule, over = self._study.schedule, released == self._study.horizon
+        schedule, over = self._study.schedule, released == self._study.last_period
         self.operator.show_due(None if schedule is None or over else schedule.release_of(released + 1))
 
     # The observer of the synthesizer.
@@ -156,7 +156,7 @@ class ProcessMonitor:
     def _replace_one(self, period: Period, synthesis: Synthesis) -> Mapping[str, float]:
         """The cost of a zero-out study's noise under replace-one, if that is quick to compute or the study is over."""
         costs = replace_one_costs(self._study)
-        if costs is None or not (costs.every_period_is_quick or period == self._study.horizon):
+        if costs is None or not (costs.every_period_is_quick or period == self._study.last_period):
             return {}
         rho = costs.of_study(period, synthesis.redrawn)
         return {"rho_spent_replace_one": rho, "epsilon_spent_replace_one": epsilon_of_rho(rho, self._study.privacy.delta)}

@@ -41,8 +41,8 @@ async def purge_study(deployment: Deployment) -> Purged:
 async def _check_over(deployment: Deployment, log: Log) -> None:
     study = deployment.study
     public = await PublicReader.read_all(log, study)
-    if public.period < study.horizon:
-        raise StudyNotOver(study.name, public.period, study.horizon)
+    if public.period < study.last_period:
+        raise StudyNotOver(study.name, public.period, study.last_period)
     await asyncio.to_thread(public.check_complete)
     await deployment.check_ledger(log, public.ledger)
 

@@ -90,7 +90,7 @@ def _entry(study: Study, what: What, now: datetime, *, insecure: bool, broker: s
         fingerprint=fingerprint(study, None).hex(),
         adjacency=study.privacy.adjacency,
         rho=budget,
-        rho_replace_one=Rho(budget) if costs is None else costs.of_study(study.horizon),
+        rho_replace_one=Rho(budget) if costs is None else costs.of_study(study.last_period),
         insecure=insecure,
         people=None,
         broker=broker,

@@ -116,7 +116,7 @@ async def _is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
         await public.catch_up_ledger()
     finally:
         await public.close()
-    over = public.period >= deployment.study.horizon
+    over = public.period >= deployment.study.last_period
     if public.ledger is not None and not over:
         await deployment.check_control(log)
     await deployment.check_ledger(log, public.ledger, insecure=deployment.seed is not None if draws else None)
@@ -228,7 +228,7 @@ async def _follow_ledger(deployment: Deployment, log: Log, monitor: ProcessMonit
             while True:
                 monitor.mark_ledger_read()
                 monitor.show_ledger(public.ledger)
-                if public.period >= deployment.study.horizon:
+                if public.period >= deployment.study.last_period:
                     return
                 await public.poll_ledger(timeout=0.5)
         finally:

@@ -166,7 +166,7 @@ class StatusPage:
         history, queries = self._history(request), request.query.getall("query", [])
         if not 1 <= len(queries) <= MAX_QUERIES:
             raise InvalidInput(f"query: expected 1 to {MAX_QUERIES} queries, got {len(queries)}")
-        first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.horizon, 1)
+        first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.last_period, 1)
         if first > last:
             raise InvalidInput(f"from: expected a period no later than {last}, where the series ends, got {first}")
         key = ("series", history.contract.name, tuple(queries), first, last)
@@ -180,7 +180,7 @@ class StatusPage:
 
     async def _ledger(self, request: web.Request) -> web.StreamResponse:
         limit = _number(request, "limit", 24, 1, MAX_PERIODS)
-        before = _number(request, "before", self._study.horizon + 1, 1)
+        before = _number(request, "before", self._study.last_period + 1, 1)
         key = ("ledger", before, limit)
         return await self._respond_cached(
             request, key, lambda: views.chain(self._follower.snapshot.ledger, before, limit, self._costs)

@@ -10,6 +10,10 @@ from typing import Any
 from streamproc.study.study import Study
 
 
+_OPTIONAL = ("ahead", "open", "tenure", "sample", "absent_after")
+"""Settings of the population that are among the values only if they are set."""
+
+
 def public_values(study: Study) -> dict[str, Any]:
     """The values that are fixed, all public. The broker's address and the schedule may change, so they are left out."""
     population, privacy = study.population, study.privacy
@@ -23,7 +27,7 @@ def public_values(study: Study) -> dict[str, Any]:
             "initial": population.initial,
             "duplicates": population.duplicates,
         }
-        | ({} if population.ahead is None else {"ahead": population.ahead}),
+        | {key: value for key in _OPTIONAL if (value := getattr(population, key)) not in (None, False)},
         "privacy": {"rho": privacy.budget, "delta": privacy.delta, "adjacency": privacy.adjacency.value},
         "releases": [
             {"name": release.name, "kind": release.kind, "share": str(release.share), **release.fingerprint_values()}

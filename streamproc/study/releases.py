@@ -23,7 +23,19 @@ from streamproc.study.pattern import PatternError, compile_pattern
 from streamproc.validation import Validator, format_value
 
 MAX_HORIZON = 10_000
-"""Maximum number of periods of a study."""
+"""Maximum number of periods of a study with a horizon."""
+
+MAX_PERIOD = 1_000_000
+"""The last period that an open study without a horizon can have: more than a century of hours."""
+
+MAX_TENURE = 1_000
+"""Maximum number of periods in which a person is present in an open study."""
+
+MAX_OPEN_TRANSITIONS = 1_024
+"""Maximum number of transitions of a release in an open study, whose matrices are dense."""
+
+MAX_PAIR_STEPS = 2**32
+"""Maximum number of steps of the longest path that gives the cost of a release in an open study."""
 
 MAX_BINS = 65_536
 """Maximum of `q^k`, the number of bins of a window release."""
@@ -85,6 +97,11 @@ class Release(ABC):
 
     @property
     @abstractmethod
+    def tenure(self) -> int | None:
+        """The tenure of the open study that this is a release of, which fills it in; None in a study that is not open."""
+
+    @property
+    @abstractmethod
     def share(self) -> Fraction:
         """The part of the study's budget that this release may spend, exactly as written, or `EQUAL_SHARE`."""
 
@@ -107,13 +124,16 @@ class Release(ABC):
         """The symbols of the columns, in a study with this alphabet."""
         return alphabet
 
-    def completed(self, alphabet: tuple[str, ...]) -> Self:
-        """This release with the defaults that depend on the study's alphabet filled in."""
-        return self
+    def completed(self, alphabet: tuple[str, ...], tenure: int | None) -> Self:
+        """This release with what depends on the study's alphabet and tenure filled in."""
+        return replace(self, tenure=tenure)  # type: ignore[call-arg]  # a field of every kind
 
     @abstractmethod
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
-        """Raise StudyError unless the release is possible in a study with this alphabet and horizon."""
+        """Raise StudyError unless the release is possible in a study with this alphabet and horizon.
+
+        In an open study `horizon` is the tenure, the longest history that a person can have.
+        """
 
     @abstractmethod
     def fingerprint_values(self) -> Mapping[str, Any]:
@@ -139,6 +159,7 @@ class WindowRelease(Release):
     """Probability that any bin is ever clamped; it determines the padding."""
     share: Fraction = EQUAL_SHARE
     """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
+    tenure: int | None = field(default=None, kw_only=True, repr=False)
 
     kind: ClassVar[str] = "window"
     keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta")
@@ -163,8 +184,13 @@ class WindowRelease(Release):
         q, longest = len(alphabet), 1
         while longest < horizon and q ** (longest + 1) <= MAX_BINS:
             longest += 1
-        why = f", since k is at most the horizon and {q}^k at most {MAX_BINS}"
+        span = "horizon" if self.tenure is None else "tenure"
+        why = f", since k is at most the {span} and {q}^k at most {MAX_BINS}"
         study_check.whole(f"release.{self.name}.k", self.k, 1, longest, why)
+        if self.tenure is not None:
+            _check_open_measure(self.name, self.measure)
+            states = sum(q**length for length in range(1, self.k)) or 1
+            check_open_automaton(f"release.{self.name}.k", self.k, q, states, self.tenure)
 
     def fingerprint_values(self) -> Mapping[str, Any]:
         return {"k": self.k, "measure": self.measure, "beta": self.beta}
@@ -180,6 +206,7 @@ class FlowSettings(Release):
     """What tuned weights minimise."""
     share: Fraction = field(default=EQUAL_SHARE, kw_only=True)
     """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
+    tenure: int | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
@@ -192,6 +219,12 @@ class FlowSettings(Release):
     @property
     def measure(self) -> Measure:
         return "flow"
+
+    def check_no_open_weights(self) -> None:
+        """Raise StudyError if weights are set in an open study, where every transition has the same weight."""
+        for key, default in (("weights", None), ("tune", "largest")):
+            if (got := getattr(self, key)) != default:
+                raise StudyError(f"release.{self.name}.{key}", format_value(got), "nothing in an open study")
 
     def flow_values(self) -> dict[str, Any]:
         """The settings of the flow mechanism that are part of the fingerprint; each only if it is not the default."""
@@ -223,8 +256,9 @@ class EventRelease(FlowSettings):
     def column_alphabet(self, alphabet: tuple[str, ...]) -> tuple[str, ...]:
         return EVENT_ALPHABET
 
-    def completed(self, alphabet: tuple[str, ...]) -> Self:
-        return self if self.event or len(alphabet) != 2 else replace(self, event=(alphabet[1],))
+    def completed(self, alphabet: tuple[str, ...], tenure: int | None) -> Self:
+        with_tenure = super().completed(alphabet, tenure)
+        return with_tenure if self.event or len(alphabet) != 2 else replace(with_tenure, event=(alphabet[1],))
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         key = f"release.{self.name}.event"
@@ -234,7 +268,10 @@ class EventRelease(FlowSettings):
             study_check.in_alphabet(key, symbol, alphabet)
         if len(self.event) == len(alphabet):
             raise StudyError(key, format_value(self.event), "not the whole alphabet, or every report is an event")
-        if self.measure == "flow":
+        if self.tenure is not None:
+            _check_open_measure(self.name, self.measure)
+            self.check_no_open_weights()
+        elif self.measure == "flow":
             _check_flow_horizon(self.kind, horizon)
 
     def event_mask(self, alphabet: tuple[str, ...]) -> npt.NDArray[np.bool_]:
@@ -301,6 +338,8 @@ class CumulativeRelease(EventRelease):
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         super().check_fits(alphabet, horizon)
+        if self.tenure is not None:
+            check_open_automaton(f"release.{self.name}.most", self.most, 2, self.counted_up_to(horizon) + 1, self.tenure)
         if self.measure == "paper" and horizon > MAX_CUMULATIVE_HORIZON:
             allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
             raise StudyError("study.horizon", format_value(horizon), allowed)
@@ -339,7 +378,10 @@ class SpellRelease(EventRelease):
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         super().check_fits(alphabet, horizon)
-        study_check.whole(f"release.{self.name}.length", self.length, 1, horizon, ", the horizon")
+        span = "horizon" if self.tenure is None else "tenure"
+        study_check.whole(f"release.{self.name}.length", self.length, 1, horizon, f", the {span}")
+        if self.tenure is not None:
+            check_open_automaton(f"release.{self.name}.length", self.length, 2, self.length + 1, self.tenure)
 
     def fingerprint_values(self) -> Mapping[str, Any]:
         return {"length": self.length, "event": list(self.event)} | self.flow_values()
@@ -369,6 +411,9 @@ class PatternRelease(FlowSettings):
         return cls(table.get("name"), pattern=table.get("pattern"), share=share, **_flow_arguments(table))
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
+        if self.tenure is not None:
+            allowed = "window, cumulative or spell in an open study"
+            raise StudyError(f"release.{self.name}.kind", format_value(self.kind), allowed)
         _check_flow_horizon(self.kind, horizon)
         if not any(period.free for period in transitions_of(self.automaton(alphabet), horizon)):
             got = f"{format_value(self.pattern)}, in which all histories of {horizon} periods are alike"
@@ -399,6 +444,23 @@ def _check_measure(name: str, measure: object) -> None:
     if isinstance(measure, str) and measure in replaced:
         raise StudyError(key, format_value(measure), f'"{replaced[measure]}", which replaces it')
     study_check.choice(key, measure, get_args(Measure), joiner=", ", quote='"')
+
+
+def _check_open_measure(name: str, measure: Measure) -> None:
+    if measure != "flow":
+        raise StudyError(f"release.{name}.measure", format_value(measure), '"flow" in an open study')
+
+
+def check_open_automaton(key: str, got: object, classes: int, states: int, tenure: int) -> None:
+    """Raise StudyError if the matrices of a release in an open study, or its exact cost, would be too large to compute."""
+    transitions = classes + states * (classes + 1)
+    if transitions > MAX_OPEN_TRANSITIONS:
+        value = f"{format_value(got)}, with {transitions:,} ways to enter, report or leave"
+        raise StudyError(key, value, f"at most {MAX_OPEN_TRANSITIONS:,} in an open study: lower it")
+    steps = (states * classes * tenure) ** 2
+    if steps > MAX_PAIR_STEPS:
+        value = f"{format_value(got)} with a tenure of {tenure}, whose exact cost takes {steps:.1g} steps"
+        raise StudyError(key, value, f"at most {MAX_PAIR_STEPS:.1g} steps: lower it, or the tenure")
 
 
 def _check_flow_horizon(kind: str, horizon: int) -> None:

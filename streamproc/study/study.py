@@ -13,7 +13,15 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
 from streamproc.study.question_text import QuestionError, parse_question
-from streamproc.study.releases import MAX_HORIZON, Release, check_shares, share_the_rest, study_check
+from streamproc.study.releases import (
+    MAX_HORIZON,
+    MAX_PERIOD,
+    MAX_TENURE,
+    Release,
+    check_shares,
+    share_the_rest,
+    study_check,
+)
 from streamproc.study.schedule import Schedule
 from streamproc.validation import format_value, is_path
 
@@ -25,8 +33,8 @@ class Study:
     name: str
     alphabet: tuple[str, ...]
     """Symbols; their order is the order of indices, bins and labels everywhere."""
-    horizon: int
-    """Number of periods, `T`."""
+    horizon: int | None
+    """Number of periods, `T`; None in an open study that ends when its steward says so."""
     population: Population
     privacy: Privacy
     releases: tuple[Release, ...]
@@ -38,22 +46,33 @@ class Study:
     def __post_init__(self) -> None:
         study_check.name("study.name", self.name)
         study_check.alphabet("study.alphabet", self.alphabet)
-        study_check.whole("study.horizon", self.horizon, 1, MAX_HORIZON)
+        if self.horizon is not None or not self.is_open:
+            study_check.whole("study.horizon", self.horizon, 1, MAX_PERIOD if self.is_open else MAX_HORIZON)
+        self._check_adjacency()
         study_check.in_alphabet("population.initial", self.population.initial, self.alphabet)
         if self.population.missing.fill is not None:
             study_check.in_alphabet("population.missing", self.population.missing.fill, self.alphabet)
         _check_releases(self.releases)
-        completed = [release.completed(self.alphabet) for release in self.releases]
+        tenure = self.population.tenure
+        completed = [release.completed(self.alphabet, tenure) for release in self.releases]
         object.__setattr__(self, "releases", share_the_rest(completed))
         for place, release in enumerate(self.releases):
             if release.name.lower() in [other.name.lower() for other in self.releases[:place]]:
                 # Some file systems do not distinguish upper case from lower case.
                 allowed = "a name that no earlier release has, also in another letter case"
                 raise StudyError(f"release[{place + 1}].name", format_value(release.name), allowed)
-            release.check_fits(self.alphabet, self.horizon)
+            release.check_fits(self.alphabet, self.last_period if tenure is None else tenure)
         check_shares(self.releases)
         self._check_questions()
         self._check_calendar()
+
+    def _check_adjacency(self) -> None:
+        if self.is_open and self.privacy.adjacency is Adjacency.ZERO_OUT:
+            allowed = '"replace-one" or "add-remove" in an open study'
+            raise StudyError("privacy.adjacency", format_value(self.privacy.adjacency.value), allowed)
+        if not self.is_open and self.privacy.adjacency is Adjacency.ADD_REMOVE:
+            allowed = '"replace-one" or "zero-out": whether somebody takes part is protected in an open study only'
+            raise StudyError("privacy.adjacency", format_value(self.privacy.adjacency.value), allowed)
 
     def _check_questions(self) -> None:
         _check_question_tuple(self.questions)
@@ -69,10 +88,20 @@ class Study:
                     "population.ahead", format_value(ahead), f"{least} or more with this grace and these periods"
                 )
             try:
-                self.schedule.release_of(self.horizon)
+                self.schedule.release_of(1 if self.horizon is None else self.horizon)
             except OverflowError:
-                got = f"a schedule whose period {self.horizon} ends after the year 9999"
+                got = f"a schedule whose period {self.horizon or 1} ends after the year 9999"
                 raise StudyError("schedule.every", got, "an earlier start or shorter periods") from None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether people may enter in any period, and leave."""
+        return self.population.open
+
+    @property
+    def last_period(self) -> int:
+        """The last period that the study can have: its horizon, or a bound that no study reaches."""
+        return MAX_PERIOD if self.horizon is None else self.horizon
 
     @property
     def q(self) -> int:
@@ -236,6 +265,14 @@ class Population:
     """Which of a person's reports for one period counts."""
     ahead: int | None = None
     """Reports for a period more than `ahead` periods after the last closed one are rejected; None sets no limit."""
+    open: bool = False
+    """Whether people may enter in any period, and leave."""
+    tenure: int | None = None
+    """Open studies: maximum number of periods in which a person is present, from their first report on."""
+    sample: float | None = None
+    """Open studies: the share of all ids that may enter, by a public threshold on their keyed hash; None admits all."""
+    absent_after: int | None = None
+    """Open studies: the number of missing reports in a row with which a person has left; None fills them all."""
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -246,6 +283,20 @@ class Population:
         study_check.choice("population.duplicates", self.duplicates, get_args(Duplicates), joiner=", ", quote='"')
         if self.ahead is not None:
             study_check.whole("population.ahead", self.ahead, 1, MAX_HORIZON)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        study_check.flag("population.open", self.open)
+        if not self.open:
+            for key in ("tenure", "sample", "absent_after"):
+                if (got := getattr(self, key)) is not None:
+                    raise StudyError(f"population.{key}", format_value(got), "nothing without population.open = true")
+            return
+        study_check.whole("population.tenure", self.tenure, 1, MAX_TENURE)
+        if self.sample is not None:
+            study_check.positive("population.sample", self.sample, 1)
+        if self.absent_after is not None:
+            study_check.whole("population.absent_after", self.absent_after, 1, MAX_TENURE)
 
 
 _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")

@@ -75,7 +75,7 @@ def _toml(text: str, source: str) -> dict[str, Any]:
 
 
 def _population(table: Table, alphabet: tuple[str, ...]) -> Population:
-    table.only(("size", "roster", "missing", "initial", "duplicates", "ahead"))
+    table.only(("size", "roster", "missing", "initial", "duplicates", "ahead", "open", "tenure", "sample", "absent_after"))
     return Population(
         size=table.get("size"),
         roster=table.get("roster"),
@@ -83,6 +83,10 @@ def _population(table: Table, alphabet: tuple[str, ...]) -> Population:
         initial=table.get("initial", alphabet[0]),
         duplicates=table.get("duplicates", "first"),
         ahead=table.get("ahead", None),
+        open=table.get("open", False),
+        tenure=table.get("tenure", None),
+        sample=table.real("sample"),
+        absent_after=table.get("absent_after", None),
     )
 
 

@@ -59,7 +59,7 @@ class Scheduler:
         try:
             await self._read_all(control)
             await self._check_beginning(control)
-            while control.sequence.period < self._study.horizon:
+            while control.sequence.period < self._study.last_period:
                 await self._close_what_is_due(control)
         finally:
             await control.close()
@@ -110,7 +110,7 @@ class Scheduler:
     def _overdue(self, closed: Period) -> int:
         """The number of periods after `closed` that have ended by now."""
         now = self._clock.now()
-        later = range(closed + 1, self._study.horizon + 1)
+        later = range(closed + 1, self._study.last_period + 1)
         return sum(1 for period in later if self._schedule.cut_of(period) <= now)
 
     def _until_next(self, closed: Period) -> float:

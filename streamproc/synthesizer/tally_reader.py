@@ -136,7 +136,7 @@ class TallyReader:
         most once, because one period adds at most one to an individual's sum.
         """
         study, counts = self._study, tally.counts
-        if tally.period > study.horizon or {release.name for release in study.releases} != set(counts):
+        if tally.period > study.last_period or {release.name for release in study.releases} != set(counts):
             return False
         for release in study.releases:
             tallier, counted = make_tallier(study, release), counts[release.name]

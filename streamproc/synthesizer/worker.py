@@ -244,7 +244,7 @@ class Synthesizer:
 
     async def _follow(self, producer: TransactionalProducer, synthesis: Synthesis | None, head: bytes) -> None:
         """Release periods as their tallies are completed, up to period `T`."""
-        if self._period == self._study.horizon:
+        if self._period == self._study.last_period:
             self.started.set()
             return
         if synthesis is None:
@@ -253,7 +253,7 @@ class Synthesizer:
         tallies = await TallyReader.open(self._ports.log, self._study)
         try:
             self.started.set()
-            while self._period < self._study.horizon:
+            while self._period < self._study.last_period:
                 tallies.forget(self._period)
                 tally = await self._next_tally(tallies)
                 synthesis, head = await self._release(producer, synthesis, tally, head)

@@ -80,7 +80,7 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
                 await asyncio.Event().wait()
 
     run_until_stopped(work())
-    released, horizon = len(screen.months), deployment.study.horizon
+    released, horizon = len(screen.months), deployment.study.last_period
     if released < horizon:
         screen.print_line(f"\nStopped with {released} of {horizon} months released. Everything is in {folder}")
 
@@ -139,7 +139,7 @@ async def _stream_months(deployment: Deployment, log: Log, reports: People, scre
     study = deployment.study
     reporter, public = Reporter(log, study), PublicReader(log, study)
     try:
-        for month in range(1, study.horizon + 1):
+        for month in range(1, study.last_period + 1):
             period = Period(month)
             count = await _send_month(reporter, reports, period, study.alphabet, screen)
             await close_period(deployment, log, period)

@@ -47,7 +47,7 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
     write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public))
-    click.echo(f"period {public.period} of {deployment.study.horizon}: wrote {folder}")
+    click.echo(f"period {public.period} of {deployment.study.last_period}: wrote {folder}")
     warn_if_insecure(public)
 
 

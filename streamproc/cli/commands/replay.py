@@ -108,7 +108,7 @@ def _holds_secure_replay(folder: Path, study: Study) -> bool:
 
 
 def _replay_once(study: Study, contracts: Mapping[str, Contract], tallies: Tallies, entropy: Entropy) -> ReplayResult:
-    with progress_bar("periods", study.horizon) as advance:
+    with progress_bar("periods", study.last_period) as advance:
         return replay_study(study, contracts, tallies, entropy, lambda period, synthesis, steps: advance())
 
 

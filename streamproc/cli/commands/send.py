@@ -28,7 +28,7 @@ def send(
     study = deployment.study
     if period is not None and through is not None:
         raise InvalidInput("--period and --through: give one of them")
-    last = period or through or study.horizon
+    last = period or through or study.last_period
     check_period("--period" if period else "--through", last, study)
     panel = read_people(panel_path, study)
     if closing and period is None and through is None:

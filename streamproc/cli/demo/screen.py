@@ -98,7 +98,7 @@ class Screen:
 
     def introduce(self, people: int, *, seeded: bool) -> None:
         """Print what the demo does."""
-        privacy, horizon = self._study.privacy, self._study.horizon
+        privacy, horizon = self._study.privacy, self._study.last_period
         cost = f"rho {format_rounded_up(privacy.budget)}, which is {self._epsilon_at_delta(privacy.budget)}"
         noise = (
             "The noise comes from a seed: the run can be repeated, and protects nobody."

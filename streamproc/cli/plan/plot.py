@@ -76,7 +76,7 @@ def _figure(plan: StudyPlan) -> Figure:
     figure.suptitle(_title(plan), fontsize=13)
     grid = figure.add_gridspec(rows, 2)
     for place, release in enumerate(plan.releases):
-        _draw_errors(figure.add_subplot(grid[place // 2, place % 2]), release, plan.study.horizon)
+        _draw_errors(figure.add_subplot(grid[place // 2, place % 2]), release, plan.study.last_period)
     _draw_spending(figure.add_subplot(grid[-1, :] if panels % 2 else grid[-1, 1]), plan)
     return figure
 
@@ -130,7 +130,7 @@ def _draw_spending(axes: Axes, plan: StudyPlan) -> None:
     axes.axhline(
         plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {format_rounded_up(plan.budget)}"
     )
-    _label_axes(axes, f"Budget spent ({plan.adjacency.value})", plan.study.horizon)
+    _label_axes(axes, f"Budget spent ({plan.adjacency.value})", plan.study.last_period)
     axes.set_ylabel("rho, running total")
     axes.set_ylim(0, max(plan.budget, *(spent.rho for spent in (plan.total, *plan.replace_one))) * 1.08)
     _add_legend(axes)

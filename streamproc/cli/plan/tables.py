@@ -36,7 +36,7 @@ def show_plan(plan: StudyPlan) -> None:
     """Print the plan on standard output, without colours if that is not a terminal."""
     console = table_console()
     console.print(guarantee(plan))
-    people, periods = format_people(plan.n), format_count(plan.study.horizon, "period")
+    people, periods = format_people(plan.n), format_count(plan.study.last_period, "period")
     console.print(f"{plan.study.name}: {people}, {periods}, symbols {_format_alphabet(plan)}.")
     for warning in plan.warnings:
         concerns = "" if warning.release is None else f"{warning.release}: "
@@ -134,7 +134,7 @@ def _spending_table(plan: StudyPlan) -> Table:
     table = new_table(f"Spent after a period: running totals ({plan.adjacency.value})")
     rows = list(_spending_rows(plan))
     add_name_column(table, "", (name for name, _ in rows))
-    horizon = plan.study.horizon
+    horizon = plan.study.last_period
     wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
     periods = [spent.period for spent in plan.spending if spent.period in wanted]
     for period in periods:

@@ -1,0 +1,341 @@
+"""The flow mechanism of open studies: one integer matrix for every period, its exact cost for any horizon, its estimates.
+
+In every period the mechanism measures `y_t = W x_t` with discrete Gaussian noise `sigma` on each entry. Here `x_t[e]` counts
+the people who make transition `e` of an `OpenAutomaton`: enter, report, or leave. `W` is public and never changes.
+
+**Sensitivity and cost.** A person enters at most once, is present for at most `tenure` periods, leaves in the period after
+the last of them at the latest, and never comes back. So a history is: nothing for some periods, a path through the
+automaton, nothing ever after; or nothing at all. In a period in which one history makes transition `e` and another `f`,
+`W x` differs by `W (e - f)`, where "nothing" is the vector 0. The cost of a pair is the sum of `|W (e - f)|^2 / (2 sigma^2)`
+over all periods. Under replace-one the cost is that of the worst pair of histories; under add-remove one of them is nothing
+at all. Which periods a person takes part in is a part of the history, so it is protected like the reports.
+
+**Any horizon.** The worst pair is a longest path over pairs of {not entered yet, (state, age), left}, on integers. It does
+not depend on the horizon: after `2 tenure + 2` periods no pair can cost more, because every period costs a pair only while
+one of the two is entering, present or leaving. The same path, cut off after `t` periods, is the exact cost of the first `t`.
+
+A period that is drawn again counts once more. For that the largest difference of any two transitions in one period is
+added, which is an upper bound: which period of a pair it is, is not followed.
+
+**Estimates.** With `E` and `F` of `OpenTransitions`, `W F` is square and invertible, and
+
+    x~_t = E N~_(t-1) + F (W F)^-1 (y_t - W E N~_(t-1)),    N~_t = A x~_t,    N~_0 = 0.
+
+**Design.** `W` comes from the precision `sum_t |dx_t|^2` on all errors that conserve flow, by the recursion of
+linear-quadratic control, iterated backwards to its fixed point. With weight `lambda` on every transition of every period, a
+person's whole participation costs at most `(tenure + 1) lambda` under replace-one and half of that under add-remove. The
+matrix is rounded to integers, and everything above is computed from the rounded matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.directed_rounding import sqrt_up
+from streamproc.privacy.flow import MAX_MATRIX_ENTRY, PeriodEstimator
+from streamproc.privacy.flow_design import MATRIX_BITS
+from streamproc.privacy.open_automaton import OpenAutomaton, OpenTransitions
+from streamproc.privacy.types import FloatArray, IntArray, Period
+
+MAX_ROUNDS = 100_000
+"""Maximum number of steps of the recursion. It converges geometrically, in a few dozen."""
+
+_UNREACHABLE = -(2**60)
+_CHUNK_PAIRS = 2**22
+"""Pairs of transitions, times pairs of ages, that are computed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenFlowMechanism:
+    """The same measurements of the transitions of an open automaton in every period, and what they cost."""
+
+    automaton: OpenAutomaton
+    tenure: int
+    """Maximum number of periods in which a person is present."""
+    adjacency: Adjacency
+    matrix: IntArray
+    """`W`: measurements by transitions."""
+    sigma: float
+    """Discrete Gaussian parameter of every measurement."""
+
+    def __post_init__(self) -> None:
+        if self.matrix.shape != (self.transitions.free, len(self.transitions)):
+            raise ValueError("the matrix does not have the shape that the automaton gives it")
+        if np.abs(self.matrix).max(initial=0) > MAX_MATRIX_ENTRY:
+            raise ValueError(f"the matrix has an entry above {MAX_MATRIX_ENTRY}")
+        if self.adjacency is Adjacency.ZERO_OUT:
+            raise ValueError("an open study protects whether people take part, which zero-out does not describe")
+        if not self.sigma > 0:
+            raise ValueError("a flow mechanism without noise protects nobody")
+
+    @classmethod
+    def calibrated(cls, automaton: OpenAutomaton, tenure: int, adjacency: Adjacency, rho: float) -> OpenFlowMechanism:
+        """The mechanism with the designed matrix and the least noise whose cost never exceeds `rho`."""
+        unit = cls(automaton, tenure, adjacency, stationary_matrix(automaton), 1.0)
+        unit.check_invertible()
+        worst = unit.worst_distances[-1]
+        return cls(automaton, tenure, adjacency, unit.matrix, sqrt_up(Fraction(worst, 2) / Fraction(rho)))
+
+    @property
+    def transitions(self) -> OpenTransitions:
+        """The transitions of a period."""
+        return self.automaton.transitions
+
+    @property
+    def prefix_costs_are_quick(self) -> bool:
+        """Whether the costs after all periods take about as long to compute as the cost after the last."""
+        return True
+
+    # Cost
+
+    def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
+        """The cost of everything measured in periods `1..period`; a period in `redrawn` costs more each time, at most so."""
+        if period < 0:
+            raise ValueError(f"period {period} is before the study")
+        again = sum(1 for late in redrawn if late <= period)
+        reached = self.worst_distances[min(period, len(self.worst_distances) - 1)]
+        return Fraction(reached + again * self.largest_distance) / (2 * Fraction(self.sigma) ** 2)
+
+    @cached_property
+    def _distances(self) -> IntArray:
+        """`|W (e - f)|^2` for all pairs of transitions; the last row and column are "nothing"."""
+        matrix = np.pad(self.matrix, ((0, 0), (0, 1)))
+        gram = matrix.T @ matrix
+        norms = np.diagonal(gram)
+        distances: IntArray = norms[:, None] + norms[None, :] - 2 * gram
+        return distances
+
+    @property
+    def largest_distance(self) -> int:
+        """The largest squared distance of two neighbours in one period."""
+        distances = self._distances if self.adjacency is Adjacency.REPLACE_ONE else self._distances[-1]
+        return int(distances.max())
+
+    @cached_property
+    def worst_distances(self) -> list[int]:
+        """The largest squared distance of two neighbours after 0, 1, 2, ... periods. Later ones equal the last."""
+        return _LongestPath(self.transitions, self.tenure, self._distances).worst(self.adjacency)
+
+    # Estimates
+
+    def check_invertible(self) -> None:
+        """Raise ValueError unless the measurements of a period determine its open counts."""
+        if np.linalg.matrix_rank(self.matrix @ self.transitions.contrasts) < self.transitions.free:
+            raise ValueError("the measurements of a period do not determine its counts")
+
+    @cached_property
+    def estimator(self) -> PeriodEstimator:
+        """The estimator of every period. Raises ValueError if the measurements do not determine the open counts."""
+        transitions, matrix = self.transitions, self.matrix
+        try:
+            measured = transitions.contrasts @ np.linalg.inv(matrix @ transitions.contrasts)
+        except np.linalg.LinAlgError:
+            raise ValueError("the measurements of a period do not determine its counts") from None
+        return PeriodEstimator(transitions.spread - measured @ (matrix @ transitions.spread), measured)
+
+    @cached_property
+    def _carried(self) -> FloatArray:
+        """`G`: how the errors of the states before a period carry over to the states after it."""
+        return self.transitions.entering_totals(self.estimator.carried)
+
+    @cached_property
+    def _state_covariances(self) -> list[FloatArray]:
+        """`Cov(N_t)` for `t = 0, 1, ...` until it is constant up to rounding."""
+        fresh = self.transitions.entering_totals(self.estimator.measured)
+        added = self.sigma**2 * (fresh @ fresh.T)
+        found = [np.zeros_like(added)]
+        while len(found) < MAX_ROUNDS:
+            following = self._carried @ found[-1] @ self._carried.T + added
+            if np.allclose(following, found[-1], rtol=1e-13, atol=0.0):
+                break
+            found.append(following)
+        return found
+
+    def state_covariance(self, period: Period) -> FloatArray:
+        """`Cov(N_t)` of the estimated state counts, in people squared."""
+        return self._state_covariances[min(period, len(self._state_covariances) - 1)]
+
+    def steady_period(self, period: Period) -> Period:
+        """The first period whose errors have the same covariance as those of `period`, up to rounding."""
+        return Period(min(period, len(self._state_covariances)))
+
+    def transition_covariance(self, period: Period, earlier: Period | None = None) -> FloatArray:
+        """`Cov(x_t, x_s)` of the estimated transitions; `s` is `t` unless an earlier period is given."""
+        start = period if earlier is None else earlier
+        carried, measured = self.estimator.carried, self.estimator.measured
+        covariance: FloatArray = carried @ self.state_covariance(Period(start - 1)) @ carried.T
+        covariance = covariance + self.sigma**2 * (measured @ measured.T)
+        if period > start:
+            # The errors of the states after `start`, carried on to those before `period`.
+            later = self.transitions.entering_totals(covariance)
+            for _ in range(start + 1, period):
+                later = self._carried @ later
+            covariance = carried @ later
+        return covariance
+
+
+class _LongestPath:
+    """Longest paths over pairs of histories. Ages count the periods of a person's presence so far, from 1 on."""
+
+    def __init__(self, transitions: OpenTransitions, tenure: int, distances: IntArray) -> None:
+        self._transitions, self._tenure, self._distances = transitions, tenure, distances
+        self._alone = distances[-1, :-1]
+        """The distance of each transition from nothing."""
+        staying = transitions.staying
+        by_target = np.argsort(transitions.target[staying], kind="stable")
+        self._staying = staying[by_target]
+        targets = transitions.target[self._staying]
+        self._reached, self._starts = np.unique(targets, return_index=True)
+        """The states that a later report can lead to, and where their transitions begin in `_staying`."""
+        self._from = transitions.source[self._staying]
+        self._singles = self._one_person()
+
+    def worst(self, adjacency: Adjacency) -> list[int]:
+        """The longest path after 0, 1, 2, ... periods, until it can grow no more."""
+        leaving = self._alone[self._transitions.leaving]
+        present = [int(single.max()) for single in self._singles]
+        left = [int((single + leaving).max()) for single in self._singles]
+        alone = np.maximum.accumulate([0, *np.maximum([*present, 0], [0, *left])])
+        return [int(length) for length in (alone if adjacency is Adjacency.ADD_REMOVE else self._two_people(alone))]
+
+    def _one_person(self) -> list[IntArray]:
+        """For age 1, 2, ..., tenure, the longest path to each state beside nothing."""
+        entering = self._transitions.entering
+        first = np.full(self._transitions.states, _UNREACHABLE, dtype=np.int64)
+        np.maximum.at(first, self._transitions.target[entering], self._alone[entering])
+        singles = [first]
+        while len(singles) < self._tenure:
+            singles.append(self._report(singles[-1]))
+        return singles
+
+    def _report(self, before: IntArray) -> IntArray:
+        """One more report beside nothing. The last axis of `before` is the state."""
+        longer = before[..., self._from] + self._alone[self._staying]
+        return self._by_target(longer, axis=-1)
+
+    def _by_target(self, lengths: IntArray, axis: int) -> IntArray:
+        """The maximum over the later reports that lead to each state; no such report leads to some states."""
+        shape = list(lengths.shape)
+        shape[axis] = self._transitions.states
+        found = np.full(shape, _UNREACHABLE, dtype=np.int64)
+        places = [slice(None)] * lengths.ndim
+        places[axis] = self._reached  # type: ignore[call-overload]
+        found[tuple(places)] = np.maximum.reduceat(lengths, self._starts, axis=axis)
+        return found
+
+    def _two_people(self, alone: IntArray) -> list[int]:
+        """The longest paths of two people of whom one may be nothing, from those of one person beside nothing.
+
+        A path that can be made by some period can be made by every later one: both enter later. `after[t]` collects what is
+        possible from period `t` on: `lone[t, b]` are the states of one person of age `b` when the other has left, and
+        `ended[t]` is the longest path of two people who have both left.
+        """
+        tenure, states, last = self._tenure, self._transitions.states, 2 * self._tenure + 2
+        lone = np.full((last + 2, tenure + 2, states), _UNREACHABLE, dtype=np.int64)
+        ended = np.full(last + 2, _UNREACHABLE, dtype=np.int64)
+        longest = np.concatenate((alone, np.full(last + 2 - len(alone), alone[-1]))).astype(np.int64)
+        self._add_present_together(lone, ended, longest)
+        self._add_handovers(lone)
+        leaving, entering = self._alone[self._transitions.leaving], self._transitions.entering
+        left = np.array([int((single + leaving).max()) for single in self._singles])
+        for period in range(2, last + 1):
+            lone[period] = np.maximum(lone[period], lone[period - 1])
+            ended[period] = max(ended[period], ended[period - 1], int((lone[period - 1, 1:-1] + leaving).max()))
+            if period >= 3:
+                # The other person has left by the period before, and may have been of any age that fits.
+                gone = int(left[: period - 2].max())
+                targets = self._transitions.target[entering]
+                np.maximum.at(lone[period, 1], targets, gone + self._alone[entering])
+            lone[period, 2:-1] = np.maximum(lone[period, 2:-1], self._report(lone[period - 1, 1:-2]))
+            longest[period] = max(longest[period], longest[period - 1], int(lone[period].max()), int(ended[period]))
+        return [int(length) for length in longest[: last + 1]]
+
+    def _add_present_together(self, lone: IntArray, ended: IntArray, longest: IntArray) -> None:
+        """Follow two people while both are present. The first entered `d` periods before the second."""
+        transitions, distances = self._transitions, self._distances
+        entering, leaving, staying = transitions.entering, transitions.leaving, self._staying
+        entered = transitions.target[entering]
+        together = np.full((self._tenure, transitions.states, transitions.states), _UNREACHABLE, dtype=np.int64)
+        both = np.full((transitions.states, transitions.states), _UNREACHABLE, dtype=np.int64)
+        np.maximum.at(both, (entered[:, None], entered[None, :]), distances[np.ix_(entering, entering)])
+        together[0] = both
+        for d in range(1, self._tenure):
+            longer = self._singles[d - 1][self._from][:, None] + distances[np.ix_(staying, entering)]
+            by_first = self._by_target(longer, axis=0)
+            np.maximum.at(together[d].T, entered, by_first.T)
+        last_leaving = distances[np.ix_(leaving, leaving)]
+        second_leaves = distances[np.ix_(staying, leaving)]
+        first_leaves = distances[np.ix_(leaving, staying)]
+        for age in range(1, self._tenure + 1):
+            # `together[d]`: the second person has this age, the first is `d` periods older.
+            together = together[: self._tenure + 1 - age]
+            for d, lengths in enumerate(together):
+                older = age + d
+                longest[older] = max(longest[older], int(lengths.max()))
+                ended[older + 1] = max(ended[older + 1], int((lengths + last_leaving).max()))
+                if age < self._tenure:
+                    stays = self._by_target((lengths[:, self._from] + first_leaves).max(axis=0), axis=0)
+                    lone[older + 1, age + 1] = np.maximum(lone[older + 1, age + 1], stays)
+                if older < self._tenure:
+                    stays = self._by_target((lengths[self._from] + second_leaves).max(axis=1), axis=0)
+                    lone[older + 1, older + 1] = np.maximum(lone[older + 1, older + 1], stays)
+            together = self._both_report(together[:-1])
+
+    def _both_report(self, together: IntArray) -> IntArray:
+        pairs = len(self._staying) ** 2
+        step = max(_CHUNK_PAIRS // max(pairs, 1), 1)
+        distances = self._distances[np.ix_(self._staying, self._staying)]
+        found = [np.empty((0, *together.shape[1:]), dtype=np.int64)]
+        for start in range(0, len(together), step):
+            chunk = together[start : start + step]
+            longer = chunk[:, self._from[:, None], self._from[None, :]] + distances
+            found.append(self._by_target(self._by_target(longer, axis=1), axis=2))
+        return np.concatenate(found)
+
+    def _add_handovers(self, lone: IntArray) -> None:
+        """One person leaves in the period in which the other enters."""
+        transitions, distances = self._transitions, self._distances
+        entered = transitions.target[transitions.entering]
+        steps = distances[np.ix_(transitions.leaving, transitions.entering)]
+        for age, single in enumerate(self._singles, start=1):
+            longer = (single[:, None] + steps).max(axis=0)
+            np.maximum.at(lone[age + 1, 1], entered, longer)
+
+
+def stationary_recursion(transitions: OpenTransitions) -> tuple[FloatArray, FloatArray]:
+    """`M` and `K` of the precision `sum_t |dx_t|^2` without an end: the fixed point of the backward recursion."""
+    spread, contrasts = transitions.spread, transitions.contrasts
+    later = np.zeros((transitions.states, transitions.states))
+    inside = transitions.target >= 0
+    for _ in range(MAX_ROUNDS):
+        form = np.eye(len(transitions))
+        form[np.ix_(inside, inside)] += later[np.ix_(transitions.target[inside], transitions.target[inside])]
+        precision, crossed = contrasts.T @ form @ contrasts, contrasts.T @ form @ spread
+        gain = -np.linalg.solve(precision, crossed)
+        before = spread.T @ form @ spread + gain.T @ crossed
+        before = (before + before.T) / 2
+        if np.allclose(before, later, rtol=1e-13, atol=1e-15):
+            return precision, gain
+        later = before
+    raise ValueError("the recursion has no fixed point")
+
+
+@lru_cache(maxsize=32)
+def stationary_matrix(automaton: OpenAutomaton) -> IntArray:
+    """`W = R (F' - K U)` with `R' R = M`, multiplied by one factor and rounded to integers of 16 bits."""
+    transitions = automaton.transitions
+    precision, gain = stationary_recursion(transitions)
+    carried = np.zeros((transitions.free, len(transitions)))
+    inside = transitions.source >= 0
+    carried[:, inside] = gain[:, transitions.source[inside]]
+    exact = np.linalg.cholesky(precision).T @ (transitions.contrasts.T - carried)
+    scale = ((1 << MATRIX_BITS) - 1) / float(np.abs(exact).max())
+    matrix: IntArray = np.rint(scale * exact).astype(np.int64)
+    matrix.flags.writeable = False
+    return matrix

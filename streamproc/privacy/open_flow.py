@@ -88,6 +88,11 @@ class OpenFlowMechanism:
         return self.automaton.transitions
 
     @property
+    def horizon(self) -> int:
+        """The number of periods after which the cost grows no more."""
+        return len(self.worst_distances) - 1
+
+    @property
     def prefix_costs_are_quick(self) -> bool:
         """Whether the costs after all periods take about as long to compute as the cost after the last."""
         return True

@@ -15,6 +15,15 @@ from streamproc.releases.cumulative import CumulativeContract, CumulativeTallier
 from streamproc.releases.cumulative_paper import CumulativePaperContract, CumulativePaperTallier
 from streamproc.releases.flow_planning import CumulativePlanner, PatternPlanner, SpellPlanner
 from streamproc.releases.kind import MAX_ROWS, Contract, ReleasePlanner, Tallier
+from streamproc.releases.open_kinds import (
+    OpenCumulativeContract,
+    OpenCumulativeTallier,
+    OpenSpellContract,
+    OpenSpellTallier,
+    OpenWindowContract,
+    OpenWindowTallier,
+)
+from streamproc.releases.open_planning import OpenPlanner
 from streamproc.releases.pattern import PatternContract, PatternTallier
 from streamproc.releases.spell import SpellContract, SpellTallier
 from streamproc.releases.step import Description
@@ -38,6 +47,13 @@ class Kind(NamedTuple):
     planner: type[ReleasePlanner]
 
 
+OPEN_KINDS: Mapping[str, Kind] = {
+    "window": Kind(OpenWindowTallier, OpenWindowContract, OpenPlanner),
+    "cumulative": Kind(OpenCumulativeTallier, OpenCumulativeContract, OpenPlanner),
+    "spell": Kind(OpenSpellTallier, OpenSpellContract, OpenPlanner),
+}
+"""The classes of each kind in an open study."""
+
 KINDS: Mapping[tuple[str, str], Kind] = {
     ("window", "flow"): Kind(WindowFlowTallier, WindowFlowContract, WindowPlanner),
     ("window", "paper"): Kind(WindowPaperTallier, WindowPaperContract, WindowPlanner),
@@ -51,7 +67,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {
 
 def kind_of(release: Release) -> Kind:
     """The classes of a release."""
-    return KINDS[release.kind, release.measure]
+    return KINDS[release.kind, release.measure] if release.tenure is None else OPEN_KINDS[release.kind]
 
 
 def make_tallier(study: Study, release: Release) -> Tallier:
@@ -140,15 +156,23 @@ def contract_from_values(values: Mapping[str, Any], refuse: Refuse) -> Contract:
     is_known = values.get("measure") in measures
     old = "; a study that was begun with version 0.1 is finished with version 0.1"
     check.require("measure", values.get("measure"), is_known, " or ".join(measures) + old)
-    kind = KINDS[values["kind"], values["measure"]].contract
+    is_open = values.get("tenure") is not None
+    if is_open:
+        check.choice("kind", values["kind"], OPEN_KINDS)
+        check.require("measure", values["measure"], values["measure"] == "flow", "flow in an open study")
+    kind = OPEN_KINDS[values["kind"]].contract if is_open else KINDS[values["kind"], values["measure"]].contract
     check.name("release", values["release"], "letters, digits and '-'")
     alphabet = check.sequence("alphabet", values["alphabet"])
     check.require("alphabet", values["alphabet"], is_alphabet(alphabet), "2 to 64 different symbols")
     # A study without people is refused before its first period, so no contract has n = 0.
-    check.whole("n", values["n"], 1, MAX_ROWS)
+    if not is_open:
+        check.whole("n", values["n"], 1, MAX_ROWS)
     check.positive_float("rho", values["rho"], MAX_RHO)
-    check.choice("adjacency", values["adjacency"], [adjacency.value for adjacency in Adjacency])
-    check.whole("horizon", values["horizon"], 1, kind.max_horizon)
+    unrelated = Adjacency.ZERO_OUT if is_open else Adjacency.ADD_REMOVE
+    relations = [adjacency.value for adjacency in Adjacency if adjacency is not unrelated]
+    check.choice("adjacency", values["adjacency"], relations)
+    if not (is_open and values["horizon"] is None):
+        check.whole("horizon", values["horizon"], 1, kind.max_horizon)
     check.flag("insecure", values["insecure"])
     try:
         return kind.from_values(values, alphabet, check)

@@ -259,7 +259,7 @@ class FlowContract(Contract):
 
     def own_values(self) -> dict[str, Any]:
         settings = {key: list(value) if isinstance(value, tuple) else value for key, value in self.own_settings().items()}
-        return settings | {"sigma": self.mechanism.sigma, "matrices": encode_matrices(self.mechanism.matrices)}
+        return settings | {"sigma": self.mechanism.sigma, "matrices": encode_integers(self.mechanism.matrices)}
 
     @abstractmethod
     def own_settings(self) -> dict[str, Any]:
@@ -271,7 +271,8 @@ class FlowContract(Contract):
         check.positive_float("sigma", values["sigma"])
         numbers = matrix_numbers(automaton, horizon)
         check.require("matrices", "an automaton", numbers <= MAX_MATRIX_NUMBERS, f"at most {MAX_MATRIX_NUMBERS} integers")
-        matrices = decode_matrices(values["matrices"], transitions_of(automaton, horizon))
+        shapes = [(period.free, len(period)) for period in transitions_of(automaton, horizon)]
+        matrices = decode_integers(values["matrices"], shapes)
         check.require("matrices", "other text", matrices is not None, f"{numbers} integers of 16 bits in Base64")
         assert matrices is not None
         mechanism = FlowMechanism(automaton, horizon, Adjacency(values["adjacency"]), matrices, values["sigma"])
@@ -330,7 +331,7 @@ class FlowContract(Contract):
         people = before.counts[transitions.before]
         wanted = self.project(transitions, people, estimator.transitions, period)
         rng = noise.rng()
-        moved = round_transitions(transitions, people, wanted, rng)
+        moved = round_transitions(transitions.source, people, wanted, rng)
         symbols = self._assign(before.states, transitions, moved, rng)
         assert estimator.states is not None
         states = np.zeros(self.automaton.states, dtype=np.int64)
@@ -550,15 +551,15 @@ def designed_matrices(automaton: Automaton, horizon: int, asked: tuple[int, ...]
     return design_matrices(periods, tune_weights(periods, questions, tune))
 
 
-def encode_matrices(matrices: Sequence[IntArray]) -> str:
-    """All entries, row by row and period by period, as big-endian 16-bit integers in Base64."""
+def encode_integers(matrices: Sequence[IntArray]) -> str:
+    """All entries, row by row and matrix by matrix, as big-endian 16-bit integers in Base64."""
     flat = np.concatenate([matrix.ravel() for matrix in matrices])
     return base64.b64encode(flat.astype(">i2").tobytes()).decode("ascii")
 
 
-def decode_matrices(text: object, periods: Sequence[Transitions]) -> tuple[IntArray, ...] | None:
-    """The matrices whose `encode_matrices` is `text`; None if it is not the text of matrices for these periods."""
-    sizes = [period.free * len(period) for period in periods]
+def decode_integers(text: object, shapes: Sequence[tuple[int, int]]) -> tuple[IntArray, ...] | None:
+    """The matrices whose `encode_integers` is `text`; None if it is not the text of matrices of these shapes."""
+    sizes = [rows * columns for rows, columns in shapes]
     if not isinstance(text, str) or len(text) != 4 * -(-2 * sum(sizes) // 3):
         return None
     try:
@@ -568,4 +569,4 @@ def decode_matrices(text: object, periods: Sequence[Transitions]) -> tuple[IntAr
     if len(flat) != sum(sizes):
         return None
     parts = np.split(flat, np.cumsum(sizes)[:-1])
-    return tuple(part.reshape(period.free, len(period)) for part, period in zip(parts, periods, strict=True))
+    return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))

@@ -94,21 +94,22 @@ def clamp_at_least(transitions: Transitions, people: IntArray, estimate: FloatAr
     return moved
 
 
-def round_transitions(transitions: Transitions, people: IntArray, wanted: FloatArray, rng: np.random.Generator) -> IntArray:
+def round_transitions(source: IntArray, people: IntArray, wanted: FloatArray, rng: np.random.Generator) -> IntArray:
     """Round `wanted` so that each state keeps its people; each number goes up with the probability of its fraction.
 
-    The running sums of a state's fractions, in a random order, are shifted by one uniform number before they are floored.
+    `source` is the state that each transition leaves, in ascending order. The running sums of a state's fractions, in a
+    random order, are shifted by one uniform number before they are floored.
     """
     nearest = np.rint(wanted)
     wanted = np.where(np.abs(wanted - nearest) <= SNAP * (1 + np.abs(wanted)), nearest, wanted)
     whole = np.floor(wanted).astype(np.int64)
-    order = np.lexsort((rng.random(len(transitions)), transitions.source))
-    source = transitions.source[order]
-    last = np.flatnonzero(np.diff(source, append=-1))
+    order = np.lexsort((rng.random(len(source)), source))
+    sorted_source = source[order]
+    last = np.flatnonzero(np.diff(sorted_source, append=-1))
     sums = np.cumsum((wanted - whole)[order])
-    sums -= np.concatenate(([0.0], sums[last[:-1]]))[source]
-    sums[last] = people - np.bincount(transitions.source, whole, len(people)).astype(np.int64)
-    shifted = np.floor(sums + rng.random(len(people))[source]).astype(np.int64)
+    sums -= np.concatenate(([0.0], sums[last[:-1]]))[sorted_source]
+    sums[last] = people - np.bincount(source, whole, len(people)).astype(np.int64)
+    shifted = np.floor(sums + rng.random(len(people))[sorted_source]).astype(np.int64)
     ups = np.diff(shifted, prepend=0)
     ups[last[:-1] + 1] = shifted[last[:-1] + 1]
     rounded = whole.copy()

@@ -118,6 +118,8 @@ class Contract(ABC):
     kind: ClassVar[str]
     measure: ClassVar[str]
     """How the kind is measured: `flow`, the flow mechanism, or `paper`, the mechanism of the paper."""
+    is_open: ClassVar[bool] = False
+    """Whether it is of an open study, in which people enter and leave. `n` is 0 then, because it is not public."""
     zero_out_has_neighbours: ClassVar[bool]
     """Whether adjacency zero-out relates any two inputs of the program for this kind."""
     zero_out_meaning: ClassVar[str]
@@ -161,7 +163,7 @@ class Contract(ABC):
             "n": self.n,
             "rho": self.rho,
             "adjacency": self.mechanism.adjacency.value,
-            "horizon": self.mechanism.horizon,
+            "horizon": self.horizon,
             "insecure": self.insecure,
             **self.own_values(),
         }
@@ -197,6 +199,11 @@ class Contract(ABC):
     def n_star(self) -> int | None:
         """Number of synthetic people; None if it is not known before the first report."""
         return self.expected_rows
+
+    @property
+    def column_codes(self) -> int:
+        """Number of different entries of a column: its symbols, and in an open study one more for "has left"."""
+        return len(self.alphabet)
 
     @property
     def first_column(self) -> Period:
@@ -269,7 +276,15 @@ class Contract(ABC):
         """Number of synthetic people, or its maximum while it is not known."""
         return known if known is not None else self.expected_rows
 
+    def max_column_rows(self, state: ReleaseState) -> int:
+        """Maximum number of entries of the next period's column."""
+        return self.max_rows(self.rows(state))
+
     # Counts and estimates
+
+    def codes_before(self, rows: int) -> Codes:
+        """The counter's codes before the first column, which has so many rows."""
+        return np.zeros(rows, dtype=self.new_counter().codes.dtype)
 
     @abstractmethod
     def new_counter(self) -> ColumnCounter:
@@ -326,6 +341,10 @@ class Contract(ABC):
     @abstractmethod
     def query_weights(self, query: Query, period: Period) -> FloatArray:
         """The weight of each count of `period` in the answer; raises UnsupportedQuery if the release cannot answer."""
+
+    def denominator_weights(self, query: Query, period: Period) -> FloatArray | None:
+        """The people among whom a query asks for a share, as weights on the counts; None stands for all `n`."""
+        return None
 
     @abstractmethod
     def stderr(self, weights: FloatArray, period: Period) -> float:

@@ -149,6 +149,56 @@ class Matched(Query):
     name: str = field(default="matched", init=False, compare=False)
 
 
+@dataclass(frozen=True)
+class Present(Query):
+    """The people who are present after a period of an open study.
+
+    >>> sp.Present().name
+    'present'
+    """
+
+    name: str = field(default="present", init=False, compare=False)
+
+
+@dataclass(frozen=True)
+class SinceEntry(Query):
+    """The people of an open study whose whole history since they entered are these symbols, oldest first.
+
+    >>> sp.SinceEntry(("0", "1")).name
+    'since entry:0, 1'
+    """
+
+    symbols: tuple[str, ...]
+    name: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        argument_check.require("SinceEntry: symbols", self.symbols, isinstance(self.symbols, tuple), "a tuple of symbols")
+        _wanted("SinceEntry", self.symbols)
+        object.__setattr__(self, "name", f"since entry:{', '.join(self.symbols)}")
+
+
+@dataclass(frozen=True)
+class Entered(Query):
+    """The people who entered an open study in a period.
+
+    >>> sp.Entered().name
+    'entered'
+    """
+
+    name: str = field(default="entered", init=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Left(Query):
+    """The people who left an open study in a period.
+
+    >>> sp.Left().name
+    'left'
+    """
+
+    name: str = field(default="left", init=False, compare=False)
+
+
 def exactly(*symbols: str) -> LastSymbols:
     """Asks whether the last symbols are these, oldest first: one bin of a window release, or several for fewer than `k`.
 

@@ -291,47 +291,61 @@ class WindowContract(Contract):
 
     def parse_query(self, name: str) -> NamedQuery:
         """Accepts `bin:LABEL`; `symbol:S`, the newest symbol; `ever:S` and `always:S`, in the last `k` periods."""
-        form, _, rest = name.partition(":")
-        k = self.mechanism.k
-        if form == "bin":
-            symbols = rest.split("|") if any(len(symbol) > 1 for symbol in self.alphabet) else list(rest)
-            if self.shortest_window <= len(symbols) <= k and set(symbols) <= set(self.alphabet):
-                return NamedQuery(name, _window_in_words(symbols), exactly(*symbols))
-        elif rest in self.alphabet:
-            if form == "symbol":
-                return NamedQuery(name, f"{quoted(rest)} in the newest period", exactly(rest))
-            if form == "ever":
-                label = f"{quoted(rest)} at least once in the last {k} periods"
-                return NamedQuery(name, label, count_of({rest}, at_least=1, of=k))
-            if form == "always":
-                label = f"{quoted(rest)} in each of the last {k} periods"
-                return NamedQuery(name, label, count_of({rest}, at_least=k, of=k))
-        raise UnsupportedQuery(f"query: release {self.name} answers bin:, symbol:, ever: and always: of its symbols")
-
-    @property
-    def shortest_window(self) -> int:
-        """Number of symbols in the shortest bin label of any period."""
-        return int(self.first_column)
+        return window_query(name, self.name, self.alphabet, self.mechanism.k, shortest=int(self.first_column))
 
     def query_of(self, label: str) -> str:
         return f"bin:{label}"
 
     def suggested_queries(self) -> Iterator[str]:
-        newest_first = self.alphabet[::-1]
-        yield from (f"symbol:{symbol}" for symbol in newest_first)
-        if self.mechanism.k > 1:
-            for symbol in newest_first:
-                yield f"ever:{symbol}"
-                yield f"always:{symbol}"
+        return window_suggestions(self.alphabet, self.mechanism.k)
 
     def headline_queries(self) -> Sequence[NamedQuery]:
-        return [NamedQuery(symbol, symbol, exactly(symbol)) for symbol in self.alphabet[:MAX_HEADLINES]]
+        return window_headlines(self.alphabet)
 
     # Noise
 
     @property
     def variances(self) -> float:
         return self.mechanism.bin_variance
+
+
+def window_query(name: str, release: str, alphabet: tuple[str, ...], k: int, *, shortest: int = 1) -> NamedQuery:
+    """The query of this name to a window release. A bin has `shortest` to `k` symbols. Raises UnsupportedQuery."""
+    form, _, rest = name.partition(":")
+    if form == "bin":
+        symbols = split_label(rest, alphabet)
+        if shortest <= len(symbols) <= k and set(symbols) <= set(alphabet):
+            return NamedQuery(name, window_in_words(symbols), exactly(*symbols))
+    elif rest in alphabet:
+        if form == "symbol":
+            return NamedQuery(name, f"{quoted(rest)} in the newest period", exactly(rest))
+        if form == "ever":
+            label = f"{quoted(rest)} at least once in the last {k} periods"
+            return NamedQuery(name, label, count_of({rest}, at_least=1, of=k))
+        if form == "always":
+            label = f"{quoted(rest)} in each of the last {k} periods"
+            return NamedQuery(name, label, count_of({rest}, at_least=k, of=k))
+    raise UnsupportedQuery(f"query: release {release} answers bin:, symbol:, ever: and always: of its symbols")
+
+
+def split_label(label: str, alphabet: tuple[str, ...]) -> list[str]:
+    """The symbols of a bin's label."""
+    return label.split("|") if any(len(symbol) > 1 for symbol in alphabet) else list(label)
+
+
+def window_suggestions(alphabet: tuple[str, ...], k: int) -> Iterator[str]:
+    """Names of queries to a window release that a reader is likely to ask, the most informative first."""
+    newest_first = alphabet[::-1]
+    yield from (f"symbol:{symbol}" for symbol in newest_first)
+    if k > 1:
+        for symbol in newest_first:
+            yield f"ever:{symbol}"
+            yield f"always:{symbol}"
+
+
+def window_headlines(alphabet: tuple[str, ...]) -> Sequence[NamedQuery]:
+    """The queries that describe a column of a window release on one line."""
+    return [NamedQuery(symbol, symbol, exactly(symbol)) for symbol in alphabet[:MAX_HEADLINES]]
 
 
 def windows_in(query: Query, release: str, alphabet: tuple[str, ...], k: int) -> FloatArray:
@@ -373,5 +387,6 @@ def quoted(symbol: str) -> str:
     return f"“{symbol}”"
 
 
-def _window_in_words(symbols: list[str]) -> str:
+def window_in_words(symbols: list[str]) -> str:
+    """The symbols of a window as a phrase, oldest first."""
     return ", then ".join(map(quoted, symbols)) if len(symbols) > 1 else f"{quoted(symbols[0])} in the newest period"

@@ -73,14 +73,14 @@ def _state(study: Study, shown: PageSnapshot) -> str:
 
 def _next_cut(study: Study, shown: PageSnapshot) -> dict[str, Any] | None:
     """When the next period to be released is closed; it follows from the schedule alone."""
-    if study.schedule is None or shown.period >= study.horizon:
+    if study.schedule is None or shown.period >= study.last_period:
         return None
     return _at(shown.period + 1, study.schedule.cut_of(shown.period + 1))
 
 
 def _next_release(study: Study, shown: PageSnapshot) -> dict[str, Any] | None:
     """When the next period is published, if the schedule says so."""
-    if study.schedule is None or study.schedule.release_after is None or shown.period >= study.horizon:
+    if study.schedule is None or study.schedule.release_after is None or shown.period >= study.last_period:
         return None
     return _at(shown.period + 1, study.schedule.release_of(shown.period + 1))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from streamproc.study.study import Study
 
-
 _OPTIONAL = ("ahead", "open", "tenure", "sample", "absent_after")
 """Settings of the population that are among the values only if they are set."""
 

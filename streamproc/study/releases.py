@@ -451,13 +451,23 @@ def _check_open_measure(name: str, measure: Measure) -> None:
         raise StudyError(f"release.{name}.measure", format_value(measure), '"flow" in an open study')
 
 
+def open_transitions(classes: int, states: int) -> int:
+    """Number of transitions of an open automaton: entering, and for each state reporting and leaving."""
+    return classes + states * (classes + 1)
+
+
+def open_pair_steps(classes: int, states: int, tenure: int) -> int:
+    """About the number of steps that the exact cost of a release of an open study takes."""
+    return (states * classes * tenure) ** 2
+
+
 def check_open_automaton(key: str, got: object, classes: int, states: int, tenure: int) -> None:
     """Raise StudyError if the matrices of a release in an open study, or its exact cost, would be too large to compute."""
-    transitions = classes + states * (classes + 1)
+    transitions = open_transitions(classes, states)
     if transitions > MAX_OPEN_TRANSITIONS:
         value = f"{format_value(got)}, with {transitions:,} ways to enter, report or leave"
         raise StudyError(key, value, f"at most {MAX_OPEN_TRANSITIONS:,} in an open study: lower it")
-    steps = (states * classes * tenure) ** 2
+    steps = open_pair_steps(classes, states, tenure)
     if steps > MAX_PAIR_STEPS:
         value = f"{format_value(got)} with a tenure of {tenure}, whose exact cost takes {steps:.1g} steps"
         raise StudyError(key, value, f"at most {MAX_PAIR_STEPS:.1g} steps: lower it, or the tenure")

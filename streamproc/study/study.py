@@ -48,7 +48,7 @@ class Study:
         study_check.alphabet("study.alphabet", self.alphabet)
         if self.horizon is not None or not self.is_open:
             study_check.whole("study.horizon", self.horizon, 1, MAX_PERIOD if self.is_open else MAX_HORIZON)
-        self._check_adjacency()
+        self._check_open_rules()
         study_check.in_alphabet("population.initial", self.population.initial, self.alphabet)
         if self.population.missing.fill is not None:
             study_check.in_alphabet("population.missing", self.population.missing.fill, self.alphabet)
@@ -66,7 +66,11 @@ class Study:
         self._check_questions()
         self._check_calendar()
 
-    def _check_adjacency(self) -> None:
+    def _check_open_rules(self) -> None:
+        marked = [symbol for symbol in self.alphabet if symbol.startswith(("^", "#"))]
+        if self.is_open and marked:
+            allowed = "symbols that begin with another character in an open study, whose labels use ^ and #"
+            raise StudyError("study.alphabet", format_value(marked[0]), allowed)
         if self.is_open and self.privacy.adjacency is Adjacency.ZERO_OUT:
             allowed = '"replace-one" or "add-remove" in an open study'
             raise StudyError("privacy.adjacency", format_value(self.privacy.adjacency.value), allowed)
@@ -201,7 +205,7 @@ class Privacy:
         if self.epsilon is not None:
             study_check.positive("privacy.epsilon", self.epsilon, 1000)
         study_check.positive("privacy.delta", self.delta, 0.5, below=True)
-        _check_adjacency(self.adjacency)
+        _check_open_rules(self.adjacency)
         if self.limit is not None and not self.budget * (1 - _ROUNDING) <= self.limit <= self.budget:
             raise StudyError(
                 "privacy.limit", format_value(self.limit), f"the budget {format_value(self.budget)}, rounded down"
@@ -221,7 +225,7 @@ class Privacy:
         return rho_of_epsilon(self.epsilon, self.delta)
 
 
-def _check_adjacency(value: object) -> None:
+def _check_open_rules(value: object) -> None:
     if not isinstance(value, Adjacency):
         raise StudyError("privacy.adjacency", format_value(value), ", ".join(map(str, Adjacency)))
 

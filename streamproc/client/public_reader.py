@@ -186,6 +186,11 @@ class PublicReader:
         return Period(0) if self.ledger is None else self.ledger.period
 
     @property
+    def is_over(self) -> bool:
+        """Whether the last period is released, by the horizon or by a record that is marked as the last."""
+        return self.ledger is not None and self.ledger.is_over
+
+    @property
     def n(self) -> int | None:
         """Number of real people, which the contracts state; None before the first column."""
         return next((contract.n for contract in self.contracts().values()), None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from streamproc.errors import Malformed
 from streamproc.privacy.types import Period
-from streamproc.protocol.codec import MAX_OFFSET, MAX_PARTITIONS, check_bytes, check_period, check_whole, pack, unpack
+from streamproc.protocol.codec import MAX_OFFSET, MAX_PARTITIONS, check_bytes, check_flag, check_period, check_whole, pack, unpack
 
 KEY_BYTES = 32
 
@@ -32,9 +32,12 @@ class Cut:
     period: Period
     ends: tuple[int, ...] = field(repr=False)
     """The offset at which the period ends, for each partition of the reports topic. Secret, because offsets are counts."""
+    last: bool = False
+    """Whether an open study ends with this period."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
+        check_flag("last", self.last)
         if not 1 <= len(self.ends) <= MAX_PARTITIONS:
             raise Malformed(f"ends: expected 1 to {MAX_PARTITIONS} offsets")
         for end in self.ends:
@@ -42,7 +45,8 @@ class Cut:
 
     def encode(self) -> bytes:
         """The record's value."""
-        return pack("cut", {"period": self.period, "ends": list(self.ends)})
+        last = {"last": True} if self.last else {}
+        return pack("cut", {"period": self.period, "ends": list(self.ends), **last})
 
 
 def decode_control(value: bytes | None) -> Key | Cut:
@@ -50,14 +54,14 @@ def decode_control(value: bytes | None) -> Key | Cut:
     fields = unpack(value, "key", "cut")
     if fields["type"] == "key":
         return Key(fields["key"])
-    return Cut(fields["period"], fields.sequence("ends"))
+    return Cut(fields["period"], fields.sequence("ends"), fields.get("last", False))
 
 
 class CutSequence:
     """The valid cuts of a study, in order.
 
     The first valid cut of a period is accepted. A cut is ignored if it is not of the next period, has another number of
-    partitions, or has an offset below that of the previous cut.
+    partitions, has an offset below that of the previous cut, or follows the last cut of the study.
     """
 
     def __init__(self, partitions: int, horizon: int) -> None:
@@ -75,12 +79,17 @@ class CutSequence:
         """The accepted cuts of periods 1, 2, ..."""
         return tuple(self._cuts)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last period is closed: that of the horizon, or one whose cut is marked as the last."""
+        return self.period == self._horizon or (bool(self._cuts) and self._cuts[-1].last)
+
     def offer(self, cut: Cut) -> bool:
         """Accept a cut if it is valid. Returns whether it was accepted."""
         before = self._cuts[-1].ends if self._cuts else (0,) * self._partitions
         accepted = (
             cut.period == self.period + 1
-            and cut.period <= self._horizon
+            and not self.is_over
             and len(cut.ends) == self._partitions
             and all(end >= start for start, end in zip(before, cut.ends, strict=True))
         )

@@ -189,6 +189,8 @@ class PeriodRecord:
     salt: bytes | None = None
     """Random bytes, so that a guess of the record cannot be confirmed by the digest that its intent announces. None in a
     record without the field, as early versions wrote it."""
+    last: bool = False
+    """Whether an open study ends with this period."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
@@ -202,6 +204,7 @@ class PeriodRecord:
             check_digest("abandoned", digest)
         if self.salt is not None:
             check_bytes("salt", self.salt, SALT_BYTES)
+        check_flag("last", self.last)
 
     def encode(self) -> bytes:
         """The record's value."""
@@ -214,6 +217,8 @@ class PeriodRecord:
         }
         if self.salt is not None:
             fields["salt"] = self.salt
+        if self.last:
+            fields["last"] = True
         return pack("period", fields)
 
 
@@ -240,6 +245,7 @@ def decode_ledger(value: bytes | None) -> LedgerRecord:
                 fields["previous"],
                 fields.sequence("abandoned"),
                 fields.get("salt"),
+                fields.get("last", False),
             )
 
 

@@ -42,6 +42,11 @@ class VerifiedLedger:
         """The last period in the ledger; 0 if there is none."""
         return Period(len(self.periods))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last period is released: that of the horizon, or one whose record is marked as the last."""
+        return bool(self.periods) and (self.periods[-1].last or self.period == self.study.study.get("horizon"))
+
     def column_digests(self, release: str) -> tuple[bytes, ...]:
         """Digests of the released columns of periods 1, 2, ..."""
         return tuple(digest for record in self.periods for _, digest in record.releases[release].columns)

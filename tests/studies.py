@@ -136,7 +136,7 @@ def build_open_study(
     rho: float = 1.0,
     partitions: int = 2,
 ) -> Study:
-    """Build a small open study on an embedded broker. Without releases it has a window release `w` and a spell release `s`."""
+    """Build a small open study on an embedded broker. Without releases it has a window `w` and a spell release `s`."""
     chosen = releases or (WindowRelease("w", k=2), SpellRelease("s", length=2, event=(alphabet[-1],)))
     return Study(
         name=name,

@@ -42,8 +42,9 @@ MAX_RUNS = 1_000_000
     default=DEMO_PEOPLE,
     show_default=True,
     metavar="N",
-    help="Number of people to simulate.",
+    help="Number of people to simulate; with --open about the number who are present at a time.",
 )
+@click.option("--open", "is_open", is_flag=True, help="Simulate three years in which people sign up and leave.")
 @click.option(
     "--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Folder for the files; default: a new one."
 )
@@ -52,11 +53,11 @@ MAX_RUNS = 1_000_000
     "--public", metavar="HOST:PORT", help="Serve the status page at this address; default: a free port of 127.0.0.1."
 )
 @seed_option
-def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
+def demo(people: int, folder: Path | None, *, is_open: bool, serve: bool, public: str | None, seed: int | None) -> None:
     """Stream a year of simulated people, and show what it costs."""
     from streamproc.cli.commands.demo import demo
 
-    demo(people, folder, serve=serve, public=public, seed=seed)
+    demo(people, folder, is_open=is_open, serve=serve, public=public, seed=seed)
 
 
 @click.command()

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 from streamproc.errors import Malformed
 from streamproc.privacy.types import Period
-from streamproc.protocol.codec import MAX_OFFSET, MAX_PARTITIONS, check_bytes, check_flag, check_period, check_whole, pack, unpack
+from streamproc.protocol.codec import (
+    MAX_OFFSET,
+    MAX_PARTITIONS,
+    check_bytes,
+    check_flag,
+    check_period,
+    check_whole,
+    pack,
+    unpack,
+)
 
 KEY_BYTES = 32
 

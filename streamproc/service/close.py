@@ -206,7 +206,7 @@ async def close_period_now(
     require_may_end(deployment.study, last=last)
     async with deployment.connect() as log:
         released, ended = await _released_and_ended(deployment, log)
-        if released >= period and not last or released == period and ended:  # also in a study that was purged
+        if (released == period and ended) or (released >= period and not last):  # also in a study that was purged
             return CloseOutcome.ALREADY
         if ended:
             raise InvalidInput(ended_with(period, released))

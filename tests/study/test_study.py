@@ -600,12 +600,22 @@ def edited(*changes: tuple[str, str]) -> str:
 CLOSED = (("open = true\n", ""), ('["0", "1"]\n', '["0", "1"]\nhorizon = 12\n'), ('adjacency = "add-remove"', ""))
 """The changes that make the study closed, apart from settings that it may not have then."""
 
+NOT_OPEN = "nothing without population.open = true"
+
 WITHOUT = {"tenure": ("tenure = 12\n", ""), "sample": ("sample = 0.1\n", ""), "absent_after": ("absent_after = 3\n", "")}
 
 REFUSED_OPEN: list[tuple[str, str, str]] = [
-    ("population.tenure", "nothing without population.open = true", edited(*CLOSED, WITHOUT["sample"], WITHOUT["absent_after"])),
-    ("population.sample", "nothing without population.open = true", edited(*CLOSED, WITHOUT["tenure"], WITHOUT["absent_after"])),
-    ("population.absent_after", "nothing without", edited(*CLOSED, WITHOUT["tenure"], WITHOUT["sample"])),
+    (
+        "population.tenure",
+        NOT_OPEN,
+        edited(*CLOSED, WITHOUT["sample"], WITHOUT["absent_after"]),
+    ),
+    (
+        "population.sample",
+        NOT_OPEN,
+        edited(*CLOSED, WITHOUT["tenure"], WITHOUT["absent_after"]),
+    ),
+    ("population.absent_after", NOT_OPEN, edited(*CLOSED, WITHOUT["tenure"], WITHOUT["sample"])),
     ("study.horizon", "from 1 to 10000", edited(*CLOSED[:1], CLOSED[2], *WITHOUT.values())),
     ("study.horizon", "1 to 1000000", edited(('["0", "1"]\n', '["0", "1"]\nhorizon = 1000001\n'))),
     ("study.horizon", "1 to 1000000", edited(('["0", "1"]\n', '["0", "1"]\nhorizon = 0\n'))),

@@ -246,7 +246,7 @@ def test_a_schedule_that_loses_against_the_steward_s_last_cut_ends() -> None:
         simulated = await open_scheduled()
         log = simulated.connection("schedule", EndsFirst(simulated))
         await Scheduler(simulated.study, HOURLY, log, simulated.clock, catch_up=False).run()
-        assert [(cut.period, cut.last) for cut in simulated.cuts()][0] == (1, True)
+        assert next((cut.period, cut.last) for cut in simulated.cuts()) == (1, True)
 
     in_virtual_time(run())
 

@@ -21,7 +21,7 @@ from streamproc.cli.demo.progress import AnswerVsTruth
 from streamproc.cli.demo.simulated_study import panel_csv
 from streamproc.offline.people import MISSING
 from streamproc.panel import count_of
-from streamproc.panel.people_counts import COUNT_QUERIES, PeopleEstimate, last_people_estimates
+from streamproc.panel.open_series import COUNT_QUERIES, Estimate, last_people_estimates
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.types import Period, Rho
 from streamproc.releases.contracts import make_contracts
@@ -117,8 +117,8 @@ def test_its_panel_file_has_a_column_for_each_month() -> None:
 
 
 def month(period: int, spent: float, *, asked: bool = True) -> OpenMonth:
-    present = AnswerVsTruth(4_800, PeopleEstimate(4_812.4, 50.0, 4_712.0, 4_915.0))
-    share = AnswerVsTruth(0.131, PeopleEstimate(0.2, 0.01, 0.18, 0.22)) if asked else None
+    present = AnswerVsTruth(4_800, Estimate(4_812.4, 50.0, 4_712.0, 4_915.0))
+    share = AnswerVsTruth(0.131, Estimate(0.2, 0.01, 0.18, 0.22)) if asked else None
     return OpenMonth(Period(period), 4_000, present, 433.2, -3.0, share, Rho(spent))
 
 

@@ -29,7 +29,7 @@ from streamproc.cli.formatting import (
 from streamproc.client.public_reader import PublicReader, add_replace_one
 from streamproc.errors import NoSuchTopic, NotAllowed, Refused
 from streamproc.log.port import Log
-from streamproc.panel.people_counts import COUNT_QUERIES, last_people_estimates
+from streamproc.panel.open_series import COUNT_QUERIES, last_people_estimates
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho

@@ -14,7 +14,7 @@ from streamproc.client.public_reader import PublicReader
 from streamproc.errors import UnsupportedQuery
 from streamproc.offline.people import People
 from streamproc.panel import count_of
-from streamproc.panel.people_counts import COUNT_QUERIES, last_people_estimates
+from streamproc.panel.open_series import COUNT_QUERIES, last_people_estimates
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.types import Period
 from streamproc.study import Study

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,8 @@ from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.testing import BEGINNING, Faults, SimulatedLog, in_virtual_time
 from streamproc.testing.simulated_log import SimulatedReader
 from tests.service.test_gather import deployment_in
-from tests.studies import build_study
+from tests.status_page.open_snapshot import open_snapshot, open_tallies
+from tests.studies import build_open_study, build_study
 from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_two_periods, run_with_tallies
 
 PEOPLE, SYMBOLS = [f"p{number}" for number in range(12)], ["0", "1", "0"] * 4
@@ -421,3 +423,40 @@ async def _kept_after_two_periods() -> Synthesis:
     kept = read_checkpoint(partial_run.state_folder, partial_run.simulated.fingerprint)
     assert kept is not None
     return kept.synthesis
+
+
+def test_an_open_study_ends_for_the_monitor_with_its_last_record(tmp_path: Path) -> None:
+    schedule = Schedule(BEGINNING, timedelta(hours=1))
+    study = replace(build_open_study(), schedule=schedule)
+    deployment = replace(deployment_in(tmp_path, SystemClock()), study=study)
+    tallies, labels = list(open_tallies(study, 4)), {"study": study.name}
+    health = ProcessMonitor(deployment)
+
+    def shown(name: str) -> float | None:
+        return health.operator.registry.get_sample_value(name, labels)
+
+    health.show_ledger(open_snapshot(study, tallies[:3]).ledger)
+    assert shown("streamproc_released_period") == 3
+    assert shown("streamproc_horizon_periods") is None
+    assert shown("streamproc_next_release_timestamp_seconds") == schedule.release_of(4).timestamp()
+    ended = open_snapshot(study, tallies, over=True).ledger
+    health.show_ledger(ended)
+    assert shown("streamproc_horizon_periods") == 4
+    assert shown("streamproc_next_release_timestamp_seconds") == math.inf
+
+
+def test_clamped_counts_are_added_up_over_all_periods_however_they_are_read(tmp_path: Path) -> None:
+    study = build_open_study(rho=0.001)
+    tallies = list(open_tallies(study, 6, 3))
+    snapshots = [open_snapshot(study, tallies[:periods]) for periods in (0, 2, 3, 6)]
+    step, once = (ProcessMonitor(replace(deployment_in(tmp_path, SystemClock()), study=study)) for _ in range(2))
+    for snapshot in snapshots:
+        step.show_ledger(snapshot.ledger)
+    once.show_ledger(snapshots[-1].ledger)
+    assert snapshots[-1].ledger is not None
+    for name in ("w", "s"):
+        labels = {"study": study.name, "release": name}
+        clamped = sum(record.releases[name].clamped for record in snapshots[-1].ledger.periods)
+        assert clamped > 0
+        for health in (step, once):
+            assert health.public.registry.get_sample_value("streamproc_clamped_bins_total", labels) == clamped

@@ -47,7 +47,8 @@ def pull(deployment: Deployment, *, folder: Path, parquet: bool) -> None:
             if parquet:
                 save_panel(panel, folder / f"{name}.parquet")
     write_json(folder / LEDGER, _ledger_to_dict(deployment.study, public))
-    click.echo(f"period {public.period} of {deployment.study.last_period}: wrote {folder}")
+    horizon = deployment.study.horizon
+    click.echo(f"period {public.period}{'' if horizon is None else f' of {horizon}'}: wrote {folder}")
     warn_if_insecure(public)
 
 
@@ -78,7 +79,7 @@ def _ledger_to_dict(study: Study, public: PublicReader) -> dict[str, Any]:
         "study": dict(ledger.study.study),
         "fingerprint": ledger.study.fingerprint.hex(),
         "insecure": ledger.study.insecure,
-        "n": public.n,
+        "n": None if study.is_open else public.n,
         "contracts": {name: contract.to_dict() for name, contract in public.contracts().items()},
         "head": ledger.head.hex(),
         "periods": [_with_measurements(ledger, record, period_to_dict(record, costs, redrawn)) for record in ledger.periods],

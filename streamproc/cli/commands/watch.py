@@ -11,7 +11,9 @@ import click
 from streamproc.cli.event_loop import run_until_stopped, until_stdout_closes
 from streamproc.cli.formatting import INSECURE
 from streamproc.client.subscribe import ReleasedColumn, subscribe
+from streamproc.errors import UnsupportedQuery
 from streamproc.privacy.types import Period
+from streamproc.releases.query import Query
 from streamproc.service.deployment import Deployment
 
 
@@ -56,5 +58,15 @@ def _column_line(column: ReleasedColumn) -> str:
 def _shares(column: ReleasedColumn) -> str:
     """Return estimated shares of the real people with 95% half-widths, of the queries that describe a column best."""
     asked = column.panel.contract.headline_queries()
-    answers = [(name, column.panel.fraction(query, column.period)) for name, _, query in asked]
-    return ", ".join(f"{name} {a.value:.1%} ±{(a.high - a.low) / 2:.1%}" for name, a in answers)
+    return ", ".join(f"{one.name} {_share(column, one.query)}" for one in asked)
+
+
+def _share(column: ReleasedColumn, query: Query) -> str:
+    """Return a share with the half-width of its interval; in an open study there may be too few people to be asked."""
+    try:
+        answer = column.panel.fraction(query, column.period)
+    except UnsupportedQuery:
+        if not column.panel.contract.is_open:
+            raise
+        return "of too few people"
+    return f"{answer.value:.1%} ±{(answer.high - answer.low) / 2:.1%}"

@@ -110,7 +110,7 @@ def check_tallies(sequence: ReportSequence) -> None:
 
 def check_rejects(sequence: ReportSequence) -> None:
     runner, model = run_sequence(sequence), model_of(sequence)
-    if len(sequence.ends) == sequence.study.horizon:
+    if len(sequence.ends) == sequence.study.last_period:
         assert rejected_reports(runner.rejects) == model.rejected()
     assert len({reject.offset for reject in runner.rejects}) == len(runner.rejects)
     true = model.true_reasons()

@@ -54,7 +54,7 @@ def published(study: Study, *, redrawn: Sequence[int] = (), seed: int = 1, padde
     ledger = [StudyRecord({}, bytes(32), insecure=True).encode()]
     head = digest(ledger[0])
     columns: dict[str, list[bytes]] = {release.name: [] for release in study.releases}
-    for period in range(1, study.horizon + 1):
+    for period in range(1, study.last_period + 1):
         cohort, tally = cohort.fold(rng.integers(0, study.q, N).astype(np.uint8))
         after, steps = synthesis.step(tally, SeededEntropy(seed))
         lost = (LOST,) * (period in redrawn)

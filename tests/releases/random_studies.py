@@ -99,7 +99,7 @@ def studies(draw: st.DrawFn) -> Study:
 @st.composite
 def histories_of(draw: st.DrawFn, study: Study) -> Filled:
     """Up to 12 people, some reports missing and filled in."""
-    row = st.lists(st.integers(-1, study.q - 1), min_size=study.horizon, max_size=study.horizon)
+    row = st.lists(st.integers(-1, study.q - 1), min_size=study.last_period, max_size=study.last_period)
     rows = draw(st.lists(row, min_size=1, max_size=12))
     return People(None, np.array(rows, dtype=np.int8)).filled(study)
 
@@ -123,7 +123,7 @@ def true_bins(filled: Filled, q: int, k: int, period: int) -> list[int]:
 def true_at_least(study: Study, release: CumulativeRelease, filled: Filled, period: int) -> list[int]:
     """People with at least 1, 2, ... events so far, up to `most` of them."""
     events = [sum(study.alphabet[symbol] in release.event for symbol in row[:period]) for row in filled.tolist()]
-    most = period if release.measure == "paper" else min(period, release.counted_up_to(study.horizon))
+    most = period if release.measure == "paper" else min(period, release.counted_up_to(study.last_period))
     return [sum(count >= b for count in events) for b in range(1, most + 1)]
 
 

@@ -102,7 +102,7 @@ class Model:
         at_home, members, admitted = set(self.home), set(self.members), set(self.admitted)
         for said in self.said:
             reasons = true[said.offset]
-            if not 1 <= said.period <= self.study.horizon:
+            if not 1 <= said.period <= self.study.last_period:
                 reasons |= {Reason.PERIOD_OUT_OF_RANGE}
                 continue
             if said not in at_home:
@@ -148,7 +148,7 @@ def tally_of(study: Study, release: Release, histories: Sequence[Sequence[str]],
         ones = [sum(symbol in release.event for symbol in history[:t]) for history in histories]
         now = [history[t - 1] in release.event for history in histories]
         reached = Counter(number for number, is_one in zip(ones, now, strict=True) if is_one)
-        return [reached[b] for b in range(1, study.horizon + 1)]
+        return [reached[b] for b in range(1, study.last_period + 1)]
     classes = _classes(study, release)
     made: Counter[tuple[int, int]] = Counter()
     for history in histories:
@@ -189,7 +189,7 @@ def _number_of_states(study: Study, release: Release) -> int:
     if isinstance(release, SpellRelease):
         return release.length + 1
     assert isinstance(release, CumulativeRelease)
-    return release.counted_up_to(study.horizon) + 1
+    return release.counted_up_to(study.last_period) + 1
 
 
 def _state(study: Study, release: Release, history: Sequence[str]) -> int:

@@ -43,12 +43,15 @@ from streamproc.privacy.flow_design import MATRIX_BITS
 from streamproc.privacy.open_automaton import OpenAutomaton, OpenTransitions
 from streamproc.privacy.types import FloatArray, IntArray, Period
 
-MAX_ROUNDS = 100_000
-"""Maximum number of steps of the recursion. It converges geometrically, in a few dozen."""
+MAX_ROUNDS = 10_000
+"""Maximum number of steps of a recursion before it counts as without a fixed point. They converge geometrically, in dozens."""
+
+RELATIVE_CHANGE = 1e-13
+"""A recursion has reached its fixed point when a step changes no entry by more than this part of the largest one."""
 
 _UNREACHABLE = -(2**60)
-_CHUNK_PAIRS = 2**22
-"""Pairs of transitions, times pairs of ages, that are computed together."""
+_CHUNK_LENGTHS = 2**17
+"""Number of lengths of paths that are computed together: 1 MB, which fits a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +197,8 @@ class _LongestPath:
         self._reached, self._starts = np.unique(targets, return_index=True)
         """The states that a later report can lead to, and where their transitions begin in `_staying`."""
         self._from = transitions.source[self._staying]
+        self._arrivals = np.split(np.arange(len(self._from)), self._starts[1:])
+        """For each of those states, the places of its transitions in `_staying`."""
         self._singles = self._one_person()
 
     def worst(self, adjacency: Adjacency) -> list[int]:
@@ -257,46 +262,52 @@ class _LongestPath:
         return [int(length) for length in longest[: last + 1]]
 
     def _add_present_together(self, lone: IntArray, ended: IntArray, longest: IntArray) -> None:
-        """Follow two people while both are present. The first entered `d` periods before the second."""
+        """Follow two people while both are present. The first entered `d` periods before the second, in period 1."""
+        transitions, distances, tenure = self._transitions, self._distances, self._tenure
+        leaving, staying = transitions.leaving, self._staying
+        last_leaving = distances[np.ix_(leaving, leaving)]
+        first_leaves = distances[np.ix_(leaving, staying)]
+        second_leaves = distances[np.ix_(staying, leaving)]
+        both_report = distances[np.ix_(staying, staying)]
+        step = max(_CHUNK_LENGTHS // (transitions.states * len(staying)), 1)
+        together = self._second_enters()
+        for age in range(1, tenure + 1):
+            # `together[d]`: the second person has this age, the first is `d` periods older.
+            following = [together[:0]]
+            for start in range(0, len(together), step):
+                lengths = together[start : start + step]
+                older = age + start + np.arange(len(lengths))
+                longest[older] = np.maximum(longest[older], lengths.max(axis=(1, 2)))
+                ended[older + 1] = np.maximum(ended[older + 1], (lengths + last_leaving).max(axis=(1, 2)))
+                second_reports = lengths[:, :, self._from]
+                if age < tenure:
+                    stays = self._by_target((second_reports + first_leaves).max(axis=1), axis=1)
+                    lone[older + 1, age + 1] = np.maximum(lone[older + 1, age + 1], stays)
+                young = older < tenure
+                older, lengths, second_reports = older[young], lengths[young], second_reports[young]
+                stays = self._by_target((lengths[:, self._from] + second_leaves).max(axis=2), axis=1)
+                lone[older + 1, older + 1] = np.maximum(lone[older + 1, older + 1], stays)
+                following.append(self._both_report(second_reports, both_report))
+            together = np.concatenate(following)
+
+    def _both_report(self, second_reports: IntArray, distances: IntArray) -> IntArray:
+        """One more report of both, from the paths to the first person's state and what the second reports."""
+        longer = np.full_like(second_reports, _UNREACHABLE)
+        for state, arrivals in zip(self._reached.tolist(), self._arrivals, strict=True):
+            longer[:, state] = (second_reports[:, self._from[arrivals]] + distances[arrivals]).max(axis=1)
+        return self._by_target(longer, axis=2)
+
+    def _second_enters(self) -> IntArray:
+        """The longest paths to each pair of states in the period in which the second person enters, by `d`."""
         transitions, distances = self._transitions, self._distances
-        entering, leaving, staying = transitions.entering, transitions.leaving, self._staying
+        entering = transitions.entering
         entered = transitions.target[entering]
         together = np.full((self._tenure, transitions.states, transitions.states), _UNREACHABLE, dtype=np.int64)
-        both = np.full((transitions.states, transitions.states), _UNREACHABLE, dtype=np.int64)
-        np.maximum.at(both, (entered[:, None], entered[None, :]), distances[np.ix_(entering, entering)])
-        together[0] = both
-        for d in range(1, self._tenure):
-            longer = self._singles[d - 1][self._from][:, None] + distances[np.ix_(staying, entering)]
-            by_first = self._by_target(longer, axis=0)
-            np.maximum.at(together[d].T, entered, by_first.T)
-        last_leaving = distances[np.ix_(leaving, leaving)]
-        second_leaves = distances[np.ix_(staying, leaving)]
-        first_leaves = distances[np.ix_(leaving, staying)]
-        for age in range(1, self._tenure + 1):
-            # `together[d]`: the second person has this age, the first is `d` periods older.
-            together = together[: self._tenure + 1 - age]
-            for d, lengths in enumerate(together):
-                older = age + d
-                longest[older] = max(longest[older], int(lengths.max()))
-                ended[older + 1] = max(ended[older + 1], int((lengths + last_leaving).max()))
-                if age < self._tenure:
-                    stays = self._by_target((lengths[:, self._from] + first_leaves).max(axis=0), axis=0)
-                    lone[older + 1, age + 1] = np.maximum(lone[older + 1, age + 1], stays)
-                if older < self._tenure:
-                    stays = self._by_target((lengths[self._from] + second_leaves).max(axis=1), axis=0)
-                    lone[older + 1, older + 1] = np.maximum(lone[older + 1, older + 1], stays)
-            together = self._both_report(together[:-1])
-
-    def _both_report(self, together: IntArray) -> IntArray:
-        pairs = len(self._staying) ** 2
-        step = max(_CHUNK_PAIRS // max(pairs, 1), 1)
-        distances = self._distances[np.ix_(self._staying, self._staying)]
-        found = [np.empty((0, *together.shape[1:]), dtype=np.int64)]
-        for start in range(0, len(together), step):
-            chunk = together[start : start + step]
-            longer = chunk[:, self._from[:, None], self._from[None, :]] + distances
-            found.append(self._by_target(self._by_target(longer, axis=1), axis=2))
-        return np.concatenate(found)
+        np.maximum.at(together[0], (entered[:, None], entered[None, :]), distances[np.ix_(entering, entering)])
+        for d, single in enumerate(self._singles[:-1], start=1):
+            longer = single[self._from, None] + distances[np.ix_(self._staying, entering)]
+            np.maximum.at(together[d].T, entered, self._by_target(longer, axis=0).T)
+        return together
 
     def _add_handovers(self, lone: IntArray) -> None:
         """One person leaves in the period in which the other enters."""
@@ -309,20 +320,23 @@ class _LongestPath:
 
 
 def stationary_recursion(transitions: OpenTransitions) -> tuple[FloatArray, FloatArray]:
-    """`M` and `K` of the precision `sum_t |dx_t|^2` without an end: the fixed point of the backward recursion."""
+    """`M` and `K` of the precision `sum_t |dx_t|^2` without an end: the fixed point of the backward recursion.
+
+    Because `F' F = I` and `F' E = 0`, the recursion needs matrices of the size of the states only.
+    """
     spread, contrasts = transitions.spread, transitions.contrasts
-    later = np.zeros((transitions.states, transitions.states))
-    inside = transitions.target >= 0
+    evenly, moved = transitions.entering_totals(spread), transitions.entering_totals(contrasts)
+    own, reached, identity = spread.T @ spread, moved @ moved.T, np.eye(transitions.states)
+    later = np.zeros_like(own)
     for _ in range(MAX_ROUNDS):
-        form = np.eye(len(transitions))
-        form[np.ix_(inside, inside)] += later[np.ix_(transitions.target[inside], transitions.target[inside])]
-        precision, crossed = contrasts.T @ form @ contrasts, contrasts.T @ form @ spread
-        gain = -np.linalg.solve(precision, crossed)
-        before = spread.T @ form @ spread + gain.T @ crossed
+        before = own + evenly.T @ np.linalg.solve(identity + later @ reached, later) @ evenly
         before = (before + before.T) / 2
-        if np.allclose(before, later, rtol=1e-13, atol=1e-15):
-            return precision, gain
+        done = np.abs(before - later).max() <= RELATIVE_CHANGE * np.abs(before).max()
         later = before
+        if done:
+            precision = np.eye(transitions.free) + moved.T @ later @ moved
+            gain: FloatArray = -np.linalg.solve(precision, moved.T @ later @ evenly).astype(np.float64)
+            return precision, gain
     raise ValueError("the recursion has no fixed point")
 
 

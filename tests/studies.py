@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
 
+CLOSED_ADJACENCIES = (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
+"""The adjacencies that a closed study can have."""
+
 
 def build_study(
     *releases: Release,

@@ -103,6 +103,17 @@ class StudyRecord:
         check_digest("fingerprint", self.fingerprint)
         check_flag("insecure", self.insecure)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether people may enter in any period, and leave."""
+        population = self.study.get("population")
+        return isinstance(population, Mapping) and population.get("open") is True
+
+    @property
+    def horizon(self) -> object:
+        """The number of periods as the record states it; None if it states none."""
+        return self.study.get("horizon")
+
     def encode(self) -> bytes:
         """The record's value."""
         return pack("study", {"study": dict(self.study), "fingerprint": self.fingerprint, "insecure": self.insecure})
@@ -135,7 +146,7 @@ class ReleasePeriod:
     clamped: int
     """Number of counts that were clamped in this period."""
     n_star: int | None
-    """Number of synthetic people; None until the first column."""
+    """Number of synthetic people; None until the first column. In an open study also those who have left."""
     columns: tuple[tuple[Period, bytes], ...]
     """Period and digest of each column that is released in this period."""
     measurements: bytes
@@ -189,6 +200,8 @@ class PeriodRecord:
     salt: bytes | None = None
     """Random bytes, so that a guess of the record cannot be confirmed by the digest that its intent announces. None in a
     record without the field, as early versions wrote it."""
+    last: bool = False
+    """Whether an open study ends with this period."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
@@ -202,6 +215,7 @@ class PeriodRecord:
             check_digest("abandoned", digest)
         if self.salt is not None:
             check_bytes("salt", self.salt, SALT_BYTES)
+        check_flag("last", self.last)
 
     def encode(self) -> bytes:
         """The record's value."""
@@ -214,6 +228,8 @@ class PeriodRecord:
         }
         if self.salt is not None:
             fields["salt"] = self.salt
+        if self.last:
+            fields["last"] = True
         return pack("period", fields)
 
 
@@ -240,6 +256,7 @@ def decode_ledger(value: bytes | None) -> LedgerRecord:
                 fields["previous"],
                 fields.sequence("abandoned"),
                 fields.get("salt"),
+                fields.get("last", False),
             )
 
 

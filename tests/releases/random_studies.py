@@ -16,7 +16,6 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from streamproc.offline.people import People
-from streamproc.privacy.adjacency import Adjacency
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.window import WindowContract
@@ -31,7 +30,7 @@ from streamproc.study import (
     WindowRelease,
 )
 from streamproc.study.releases import Measure
-from tests.studies import build_study
+from tests.studies import CLOSED_ADJACENCIES, build_study
 
 Filled = npt.NDArray[np.uint8]
 
@@ -91,7 +90,7 @@ def studies(draw: st.DrawFn) -> Study:
         alphabet=alphabet,
         horizon=horizon,
         rho=10 ** draw(st.floats(-4, 3)),
-        adjacency=draw(st.sampled_from(Adjacency)),
+        adjacency=draw(st.sampled_from(CLOSED_ADJACENCIES)),
         population=Population(initial=alphabet[0], missing=Missing(draw(st.none() | st.sampled_from(alphabet)))),
     )
 

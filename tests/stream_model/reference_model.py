@@ -51,8 +51,8 @@ class Model:
         """`ends[t-1]` is where period `t` ends; periods beyond them are open."""
         self.study = study
         self.ends = ends
-        self.undecodable = [offset for offset, value in records if _said(study, offset, value) is None]
-        self.said = [said for offset, value in records for said in _said(study, offset, value) or []]
+        self.undecodable = [offset for offset, value in records if said_in(study, offset, value) is None]
+        self.said = [said for offset, value in records for said in said_in(study, offset, value) or []]
         self.home = [said for said in self.said if home_partition(said.individual, study.broker.partitions) == partition]
         self.admitted = self._admitted()
         """Without a roster: the first ids that claim period 1 before it ends."""
@@ -208,7 +208,7 @@ def rejected_reports(rejects: Iterable[Reject]) -> Counter[int]:
     return sum((Counter({reject.offset: reject.count}) for reject in rejects), Counter())
 
 
-def _said(study: Study, offset: int, value: bytes | None) -> list[Said] | None:
+def said_in(study: Study, offset: int, value: bytes | None) -> list[Said] | None:
     try:
         report = decode_any(value)
     except Malformed:

@@ -174,13 +174,16 @@ class StudyChanged(Refused):
 
 
 class StudyNotOver(Refused):
-    """Only a study whose last period is released can be purged."""
+    """Only a study whose last period is released can be purged. `horizon` is None if the study has none."""
 
-    def __init__(self, study: str, released: int, horizon: int) -> None:
+    def __init__(self, study: str, released: int, horizon: int | None) -> None:
         self.study, self.released, self.horizon = study, released, horizon
-        super().__init__(
-            f"study {study}: {released} of {horizon} periods are released; only a study that is over can be purged"
+        how_far = (
+            f"{released} of {horizon} periods are released"
+            if horizon is not None
+            else f"it has no horizon, {released} periods are released and none is closed as the last (close --last)"
         )
+        super().__init__(f"study {study}: {how_far}; only a study that is over can be purged")
 
 
 class StudyWithoutPeople(Refused):

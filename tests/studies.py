@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamproc.privacy.adjacency import Adjacency
-from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, Study, WindowRelease
+from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, SpellRelease, Study, WindowRelease
 
 CLOSED_ADJACENCIES = (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
 """The adjacencies that a closed study can have."""
@@ -127,3 +127,26 @@ class StudyParameters:
             broker={"url": url, "partitions": self.partitions},
         )
         return text + self.schedule
+
+
+def build_open_study(
+    *releases: Release,
+    name: str = "study",
+    alphabet: Sequence[str] = ("0", "1"),
+    horizon: int | None = None,
+    tenure: int = 4,
+    absent_after: int | None = None,
+    rho: float = 1.0,
+    partitions: int = 2,
+) -> Study:
+    """Build a small open study on an embedded broker. Without releases it has a window `w` and a spell release `s`."""
+    chosen = releases or (WindowRelease("w", k=2), SpellRelease("s", length=2, event=(alphabet[-1],)))
+    return Study(
+        name=name,
+        alphabet=tuple(alphabet),
+        horizon=horizon,
+        population=Population(initial=alphabet[0], open=True, tenure=tenure, absent_after=absent_after),
+        privacy=Privacy(rho=rho),
+        releases=tuple(chosen),
+        broker=Broker(f"embedded:{name}", partitions),
+    )

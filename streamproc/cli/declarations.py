@@ -42,8 +42,9 @@ MAX_RUNS = 1_000_000
     default=DEMO_PEOPLE,
     show_default=True,
     metavar="N",
-    help="Number of people to simulate.",
+    help="Number of people to simulate; with --open about the number who are present at a time.",
 )
+@click.option("--open", "is_open", is_flag=True, help="Simulate three years in which people sign up and leave.")
 @click.option(
     "--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Folder for the files; default: a new one."
 )
@@ -52,11 +53,11 @@ MAX_RUNS = 1_000_000
     "--public", metavar="HOST:PORT", help="Serve the status page at this address; default: a free port of 127.0.0.1."
 )
 @seed_option
-def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
+def demo(people: int, folder: Path | None, *, is_open: bool, serve: bool, public: str | None, seed: int | None) -> None:
     """Stream a year of simulated people, and show what it costs."""
     from streamproc.cli.commands.demo import demo
 
-    demo(people, folder, serve=serve, public=public, seed=seed)
+    demo(people, folder, is_open=is_open, serve=serve, public=public, seed=seed)
 
 
 @click.command()
@@ -216,18 +217,21 @@ def synthesize(deployment: Deployment, options: RoleOptions, *, again: bool, cat
 @timeout_option("Seconds before giving up on closing the period, or on a broker that is away. --wait has no time limit.")
 @click.option("--period", type=click.IntRange(min=1), required=True, metavar="T", help="The period to close.")
 @click.option(
+    "--last", is_flag=True, help="End an open study with this period. No period can be closed after it, and none reopened."
+)
+@click.option(
     "--wait",
     is_flag=True,
     help="Return when the period is released, without a time limit, and show what the release waits for.",
 )
-def close(deployment: Deployment, *, period: int, wait: bool) -> None:
+def close(deployment: Deployment, *, period: int, last: bool, wait: bool) -> None:
     """Close a period.
 
     Every report acknowledged before belongs to this period or an earlier one.
     """
     from streamproc.cli.commands.close import close
 
-    close(deployment, period=period, wait=wait)
+    close(deployment, period=period, last=last, wait=wait)
 
 
 @click.command()
@@ -239,7 +243,7 @@ def close(deployment: Deployment, *, period: int, wait: bool) -> None:
     "--through",
     type=click.IntRange(min=1),
     metavar="T",
-    help="Send all periods up to this one, including closed ones. Default: all periods.",
+    help="Send all periods up to this one, including closed ones. Default: all periods in PANEL.",
 )
 @click.option("--close", "closing", is_flag=True, help="Close each period after it is sent.")
 @click.option("--packed", is_flag=True, help="Pack many reports into each record.")
@@ -249,7 +253,7 @@ def send(
     """Send the reports in a panel file.
 
     Returns when all reports are acknowledged. The file has a column for every period of the study; leave the cells of future
-    periods empty.
+    periods empty. Of a study without a horizon it has a column for every period so far.
     """
     from streamproc.cli.commands.send import send
 
@@ -264,7 +268,7 @@ def send(
 def watch(deployment: Deployment, *, as_json: bool, release: str | None) -> None:
     """Print a line per column, from the first on, as they arrive.
 
-    Exits after the last period.
+    Exits after the last period. An open study without a horizon has one when it is closed with --last.
     """
     from streamproc.cli.commands.watch import watch
 

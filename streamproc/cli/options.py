@@ -56,7 +56,8 @@ def timeout_option(help_text: str = "Seconds before giving up.") -> Callable[[Co
 def check_period(option: str, period: int, study: Study) -> None:
     """Raise InvalidInput, naming the option, if `period` is after the last period of the study."""
     if period > study.last_period:
-        raise InvalidInput(f"{option} {period}: the study has periods 1..{study.last_period}")
+        has = "the study has" if study.horizon is not None else "a study without a horizon has at most"
+        raise InvalidInput(f"{option} {period}: {has} periods 1..{study.last_period}")
 
 
 # STUDY, --broker and --state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from streamproc.errors import Malformed, Refused, StudyWithoutPeople
+from streamproc.errors import InvalidInput, Malformed, Refused, StudyWithoutPeople
 from streamproc.log.port import Log, Offset
 from streamproc.log.topic_tail import TopicTail
 from streamproc.privacy.types import Period
@@ -68,11 +68,12 @@ async def append_key(log: Log, study: Study) -> None:
 
 
 async def require_reports_in_period_1(log: Log, study: Study, period: Period) -> None:
-    """Raise Refused before period 1 is closed without any report, unless the study has a roster.
+    """Raise Refused before period 1 is closed without any report, unless the study has a roster or is open.
 
-    Without a roster the members are the people who report in period 1, so the study could never continue.
+    Without a roster the members are the people who report in period 1, so the study could never continue. Into an open
+    study people may come later.
     """
-    if period > 1 or study.population.roster is not None:
+    if period > 1 or study.population.roster is not None or study.is_open:
         return
     reports = Topics(study.name).reports
     for partition in range(study.broker.partitions):
@@ -83,17 +84,45 @@ async def require_reports_in_period_1(log: Log, study: Study, period: Period) ->
     )
 
 
-async def append_cut(log: Log, study: Study, period: Period) -> None:
-    """Append a cut that closes `period` now. All reports that were acknowledged before this call are below the cut."""
+async def append_cut(log: Log, study: Study, period: Period, *, last: bool = False) -> None:
+    """Append a cut that closes `period` now. All reports that were acknowledged before this call are below the cut.
+
+    `last` ends an open study with this period.
+    """
     topics = Topics(study.name)
     ends = [await log.high_watermark(topics.reports, partition) for partition in range(study.broker.partitions)]
-    await log.append(topics.control, 0, Cut(period, tuple(ends)).encode())
+    await log.append(topics.control, 0, Cut(period, tuple(ends), last).encode())
 
 
 def require_cut_accepted(control: ControlFollower, period: Period) -> None:
-    """Raise Refused if `period` is still open after its cut was appended and read again."""
+    """Raise an error if `period` is still open after its cut was appended and read again.
+
+    That is InvalidInput if the study ended before it, and else Refused.
+    """
+    require_not_ended(control, period)
     if control.sequence.period < period:
         raise Refused(
             f"period {period}: its cut does not count, because the reports topic ends before the end of the last period; "
             "the topic must be kept forever and never be recreated"
         )
+
+
+def require_not_ended(control: ControlFollower, period: Period) -> None:
+    """Raise InvalidInput if the study ended before `period`."""
+    if control.sequence.is_over and period > control.sequence.period:
+        raise InvalidInput(ended_with(period, control.sequence.period))
+
+
+def require_closed_as_last(control: ControlFollower, period: Period) -> None:
+    """Raise InvalidInput unless the study ended with `period`, which is closed."""
+    closed = control.sequence.period
+    if not control.sequence.is_over:
+        earliest = f"the study can end with period {closed + 1} at the earliest"
+        raise InvalidInput(f"period {period}: is closed already, but not as the last period; {earliest}")
+    if period < closed:
+        raise InvalidInput(ended_with(period, closed))
+
+
+def ended_with(period: Period, last: Period) -> str:
+    """The message for a period of a study that ended with another one."""
+    return f"period {period}: the study ended with period {last}"

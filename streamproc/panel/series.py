@@ -114,7 +114,7 @@ def suggested_queries(contract: Contract) -> list[NamedQuery]:
 def series(history: History, asked: NamedQuery, first: int = 1, last: int | None = None) -> Series:
     """The answers from period `first` to `last`, thinned to `MAX_POINTS`."""
     earliest = max(first, history.contract.first_period(asked.query))
-    periods = _thinned(earliest, min(last or history.period, history.period))
+    periods = thinned(earliest, min(last or history.period, history.period))
     answers = [_answer(history, asked, Period(period)) for period in periods]
     return Series(
         periods,
@@ -125,7 +125,8 @@ def series(history: History, asked: NamedQuery, first: int = 1, last: int | None
     )
 
 
-def _thinned(first: int, last: int) -> list[int]:
+def thinned(first: int, last: int) -> list[int]:
+    """The periods from `first` to `last`, at most `MAX_POINTS` of them, evenly spread."""
     if last < first:
         return []
     evenly = np.linspace(first, last, min(last - first + 1, MAX_POINTS))

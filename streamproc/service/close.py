@@ -11,7 +11,15 @@ from enum import Enum, auto
 
 from streamproc.client.public_reader import PublicReader
 from streamproc.errors import InvalidInput, LogUnavailable, NoSuchTopic, NotAllowed, OffsetLost, Refused
-from streamproc.log.control_topic import ControlFollower, append_cut, require_cut_accepted, require_reports_in_period_1
+from streamproc.log.control_topic import (
+    ControlFollower,
+    append_cut,
+    ended_with,
+    require_closed_as_last,
+    require_cut_accepted,
+    require_not_ended,
+    require_reports_in_period_1,
+)
 from streamproc.log.port import Log
 from streamproc.log.retry import OutageTimeout
 from streamproc.log.topic_setup import set_up_topics
@@ -185,48 +193,81 @@ class CloseOutcome(Enum):
 
 
 async def close_period_now(
-    deployment: Deployment, period: Period, *, created: Callable[[Sequence[str]], None] | None = None
+    deployment: Deployment,
+    period: Period,
+    *,
+    last: bool = False,
+    created: Callable[[Sequence[str]], None] | None = None,
 ) -> CloseOutcome:
     """Close a period unless it is closed or released. `created` is called with the topics that had to be created.
 
-    Raises what `Deployment.require_same_ledger` and `close_period` raise.
+    `last` ends an open study with this period. Raises what `Deployment.require_same_ledger` and `close_period` raise.
     """
+    require_may_end(deployment.study, last=last)
     async with deployment.connect() as log:
-        if await _last_released_period(deployment, log) >= period:  # also in a study that was purged
+        released, ended = await _released_and_ended(deployment, log)
+        if (released == period and ended) or (released >= period and not last):  # also in a study that was purged
             return CloseOutcome.ALREADY
+        if ended:
+            raise InvalidInput(ended_with(period, released))
         await deployment.require_same_ledger(log)
         new_topics = await set_up_topics(log, deployment.study)
         if new_topics and created is not None:
             created(new_topics)
-        return await close_period(deployment, log, period)
+        return await close_period(deployment, log, period, last=last)
 
 
-async def close_period(deployment: Deployment, log: Log, period: Period) -> CloseOutcome:
-    """Append the cut of a period unless the period is closed.
+def require_may_end(study: Study, *, last: bool) -> None:
+    """Raise InvalidInput if `last` is to end a study that is not open, which ends with its horizon."""
+    if last and not study.is_open:
+        ends = f"it is not open, so it ends with period {study.horizon}, its horizon"
+        raise InvalidInput(f"study {study.name}: {ends}; only an open study can be ended with another period")
 
-    Raises InvalidInput if an earlier period is open, Refused if nobody has reported in period 1.
+
+async def close_period(deployment: Deployment, log: Log, period: Period, *, last: bool = False) -> CloseOutcome:
+    """Append the cut of a period unless the period is closed. `last` ends an open study with this period.
+
+    Raises InvalidInput if an earlier period is open, if the study ended with an earlier one, or if `last` is given for a
+    study that is not open or for a period that was closed as another one than the last; and Refused if nobody has reported
+    in period 1 of a study that is not open and has no roster.
     """
+    require_may_end(deployment.study, last=last)
     async with _control(deployment, log) as control:
         closed = control.sequence.period
         if period <= closed:
+            if last:
+                require_closed_as_last(control, period)
             return CloseOutcome.ALREADY
+        require_not_ended(control, period)
         if period > closed + 1:
             raise InvalidInput(f"period {period}: period {closed + 1} must be closed first")
         await require_reports_in_period_1(log, deployment.study, period)
-        await append_cut(log, deployment.study, period)
+        await append_cut(log, deployment.study, period, last=last)
         await control.catch_up(await log.last_stable_offset(deployment.topics.control, 0))
         require_cut_accepted(control, period)
+        if last:
+            require_closed_as_last(control, period)  # another process may have closed it first
         ends = [cut.ends for cut in control.sequence.cuts[:period]]
         return CloseOutcome.SILENT if period > 1 and ends[-1] == ends[-2] else CloseOutcome.REPORTED
 
 
-async def last_closed_period(deployment: Deployment, log: Log) -> Period:
-    """The last closed period; 0 if this user may not read the control topic."""
+@dataclass(frozen=True)
+class ClosedPeriods:
+    """How far a study is closed."""
+
+    last: Period
+    """The last closed period; 0 if there is none."""
+    is_over: bool
+    """Whether the study ends with it."""
+
+
+async def read_closed_periods(deployment: Deployment, log: Log) -> ClosedPeriods:
+    """How far the study is closed, as the control topic says; nothing if this user may not read it."""
     try:
         async with _control(deployment, log) as control:
-            return control.sequence.period
+            return ClosedPeriods(control.sequence.period, control.sequence.is_over)
     except NotAllowed:
-        return Period(0)
+        return ClosedPeriods(Period(0), is_over=False)
 
 
 async def until_released(deployment: Deployment, period: Period, *, show: Callable[[Stage], None]) -> None:
@@ -280,11 +321,11 @@ async def _control(deployment: Deployment, log: Log) -> AsyncIterator[ControlFol
         await control.close()
 
 
-async def _last_released_period(deployment: Deployment, log: Log) -> Period:
-    """The last period in the ledger; 0 if there is none."""
+async def _released_and_ended(deployment: Deployment, log: Log) -> tuple[Period, bool]:
+    """The last period in the ledger, 0 if there is none, and whether the study ended with it."""
     public = PublicReader(log, deployment.study)
     try:
         await public.catch_up_ledger()
-        return public.period
+        return public.period, public.is_over
     finally:
         await public.close()

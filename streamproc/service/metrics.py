@@ -78,6 +78,14 @@ class _ClampedBins(Collector):
         yield family
 
 
+PEOPLE_GAUGES = {
+    "#present": "Open studies: synthetic people who are present after the last period",
+    "#entered": "Open studies: synthetic people who entered in the last period",
+    "#left": "Open studies: synthetic people who left in the last period",
+}
+"""For the label of each count that every release of an open study has, the meaning of its gauge."""
+
+
 class PublicMetrics:
     """What the public listener shows."""
 
@@ -94,6 +102,10 @@ class PublicMetrics:
         self._padding = Gauge("streamproc_padding_rows", "Padding in that bin", ["release", "bin"], registry=registry)
         self._headroom = Gauge("streamproc_padding_headroom_rows", "The smallest bin", ["release"], registry=registry)
         self._clamped = _ClampedBins(registry)
+        self._people = {
+            label: Gauge(f"streamproc_people_{label.removeprefix('#')}", meaning, ["release"], registry=registry)
+            for label, meaning in PEOPLE_GAUGES.items()
+        }
         self._labels: dict[str, set[str]] = {}
         """The bins of each release that are shown."""
 
@@ -112,12 +124,15 @@ class PublicMetrics:
         name, padding = contract.name, contract.padding(period)
         if padding:
             self._headroom.labels(name).set(int(counts.min()))
-        labels = contract.labels(period)
-        for label in self._labels.get(name, set()) - set(labels):  # windows grow until they are full
+        shown = dict(zip(contract.labels(period), counts.tolist(), strict=True))
+        if contract.is_open:
+            for label, gauge in self._people.items():
+                gauge.labels(name).set(shown.pop(label))
+        for label in self._labels.get(name, set()) - shown.keys():  # windows grow until they are full
             self._bins.remove(name, label)
             self._padding.remove(name, label)
-        self._labels[name] = set(labels)
-        for label, count in zip(labels, counts.tolist(), strict=True):
+        self._labels[name] = set(shown)
+        for label, count in shown.items():
             self._bins.labels(name, label).set(count)
             self._padding.labels(name, label).set(padding)
         self.version += 1
@@ -149,7 +164,7 @@ class OperatorMetrics:
         self.troubles = Counter("streamproc_troubles", "Times the broker was away or an outcome unknown", registry=registry)
         self._ready = Gauge("streamproc_ready", "1 if the process does its work, as /readyz says", registry=registry)
         self._away = Gauge("streamproc_broker_away", "1 while a part of the process waits for the broker", registry=registry)
-        self._horizon = Gauge("streamproc_horizon_periods", "Periods the study has in all", registry=registry)
+        self._horizon = _OnceKnown("streamproc_horizon_periods", "Periods the study has in all", registry)
         self._partitions = Gauge("streamproc_partitions", "Partitions the study has in all", registry=registry)
         self._due = _OnceKnown(
             "streamproc_next_release_timestamp_seconds",
@@ -158,10 +173,15 @@ class OperatorMetrics:
         )
         ProcessCollector(registry=registry)
 
-    def show_study(self, horizon: int, partitions: int) -> None:
-        """What does not change."""
-        self._horizon.set(horizon)
+    def show_study(self, horizon: int | None, partitions: int) -> None:
+        """What does not change. Without a horizon its gauge is not there until `show_end`."""
+        if horizon is not None:
+            self._horizon.set(horizon)
         self._partitions.set(partitions)
+
+    def show_end(self, period: int) -> None:
+        """That the study is over, with this period as its last."""
+        self._horizon.set(period)
 
     def show_process(self, *, ready: Callable[[], bool], away: Callable[[], bool]) -> None:
         """Whether the process is ready, and whether it waits for the broker: asked for each time they are shown."""

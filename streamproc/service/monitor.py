@@ -42,7 +42,7 @@ class ProcessMonitor:
         self._rejecting: set[tuple[int, Reason]] = set()
         """Partitions and reasons of rejects that have been logged. Each pair is logged once."""
         self._study = deployment.study
-        self.operator.show_study(self._study.last_period, self._study.broker.partitions)
+        self.operator.show_study(self._study.horizon, self._study.broker.partitions)
         self.operator.show_process(ready=lambda: self.ready, away=lambda: bool(self._waiting))
         self._since = time.monotonic()
         """When the synthesizer last read tallies, or released a period."""
@@ -50,6 +50,8 @@ class ProcessMonitor:
         """Since when the synthesizer waits for the release time of a period; None if it does not wait."""
         self._recorded: Period | None = None
         """The last period of the ledger that is shown; None before a ledger was shown."""
+        self._clamped = Counter[str]()
+        """Number of counts of each release that were clamped up to that period."""
 
     @property
     def ready(self) -> bool:
@@ -95,18 +97,20 @@ class ProcessMonitor:
         released = last.period if last else Period(0)
         if self._recorded is not None and released <= self._recorded:
             return
+        records = ledger.periods if ledger is not None else ()
+        for record in records[self._recorded or 0 :]:
+            self._clamped.update({name: release.clamped for name, release in record.releases.items()})
         self._recorded = released
-        clamped = Counter[str]()
-        for record in ledger.periods if ledger is not None else ():
-            clamped.update({name: release.clamped for name, release in record.releases.items()})
         spending = {
-            name: Spending(rho, last.releases[name].rho_spent if last else Rho(0.0), clamped[name])
+            name: Spending(rho, last.releases[name].rho_spent if last else Rho(0.0), self._clamped[name])
             for name, rho in release_budgets(self._study).items()
         }
         epsilon = epsilon_of_rho(last.rho_spent if last else Rho(0.0), self._study.privacy.delta)
         self.public.show_spending(released, epsilon, spending)
         self.operator.show_released(released)
-        schedule, over = self._study.schedule, released == self._study.last_period
+        schedule, over = self._study.schedule, ledger is not None and ledger.is_over
+        if over:
+            self.operator.show_end(released)
         self.operator.show_due(None if schedule is None or over else schedule.release_of(released + 1))
 
     # The observer of the synthesizer.

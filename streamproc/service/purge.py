@@ -25,9 +25,9 @@ class Purged:
 async def purge_study(deployment: Deployment) -> Purged:
     """Delete the private topics and the state folder of a study that is over.
 
-    Deletes nothing and raises StudyNotOver before period `T` is released, VerificationFailed if what was released does not
-    verify, StudyChanged if the ledger is another study's, and StateFolderUnusable while a role uses the state folder. It can
-    be run again after it was interrupted, and on each machine that has a state folder.
+    Deletes nothing and raises StudyNotOver before the last period is released, VerificationFailed if what was released does
+    not verify, StudyChanged if the ledger is another study's, and StateFolderUnusable while a role uses the state folder. It
+    can be run again after it was interrupted, and on each machine that has a state folder.
     """
     async with deployment.connect() as log:
         await _check_over(deployment, log)
@@ -41,8 +41,8 @@ async def purge_study(deployment: Deployment) -> Purged:
 async def _check_over(deployment: Deployment, log: Log) -> None:
     study = deployment.study
     public = await PublicReader.read_all(log, study)
-    if public.period < study.last_period:
-        raise StudyNotOver(study.name, public.period, study.last_period)
+    if not public.is_over:
+        raise StudyNotOver(study.name, public.period, study.horizon)
     await asyncio.to_thread(public.check_complete)
     await deployment.check_ledger(log, public.ledger)
 

@@ -31,7 +31,7 @@ async def synthesize(
     started: asyncio.Event | None = None,
     register: Callable[[Log], Awaitable[None]] | None = None,
 ) -> None:
-    """Run the synthesizer, and the schedule if the study has one; returns when period `T` is released.
+    """Run the synthesizer, and the schedule if the study has one; returns when the last period is released.
 
     If `create` is True, missing topics are created; otherwise they are an error. `started` is set once the start has
     succeeded. `register` is called before anything is drawn, and may raise Refused.
@@ -106,7 +106,7 @@ async def _check_topics(deployment: Deployment, log: Log, role: Role) -> None:
 
 
 async def _is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
-    """Whether period `T` is released: then no topic has to be set up, and no state folder is needed.
+    """Whether the last period is released: then no topic has to be set up, and no state folder is needed.
 
     Raises StudyChanged for another study of the same name, and TopicLost if the control topic of an unfinished study is
     gone. `draws` is True for a role that draws noise, which must be seeded if and only if the study was begun with a seed.
@@ -116,11 +116,10 @@ async def _is_over(deployment: Deployment, log: Log, *, draws: bool) -> bool:
         await public.catch_up_ledger()
     finally:
         await public.close()
-    over = public.period >= deployment.study.last_period
-    if public.ledger is not None and not over:
+    if public.ledger is not None and not public.is_over:
         await deployment.check_control(log)
     await deployment.check_ledger(log, public.ledger, insecure=deployment.seed is not None if draws else None)
-    return over
+    return public.is_over
 
 
 async def _run_schedule(scheduler: Scheduler, synthesizer: Synthesizer, monitor: ProcessMonitor) -> None:
@@ -130,7 +129,7 @@ async def _run_schedule(scheduler: Scheduler, synthesizer: Synthesizer, monitor:
 
 
 async def gather(deployment: Deployment, log: Log, monitor: ProcessMonitor, pinned: Sequence[int] = ()) -> None:
-    """Run gatherers for the pinned partitions, or for those the group assigns; returns when period `T` is released.
+    """Run gatherers for the pinned partitions, or for those the group assigns; returns when the last period is released.
 
     No gatherer writes to the state folder after that, so a purge finds all of its files.
     """
@@ -218,7 +217,7 @@ async def _run_gatherer(
 
 
 async def _follow_ledger(deployment: Deployment, log: Log, monitor: ProcessMonitor) -> None:
-    """Show the state of the ledger on the monitor; returns when period `T` is released."""
+    """Show the state of the ledger on the monitor; returns when the last period is released."""
 
     async def follow() -> None:
         public = PublicReader(log, deployment.study)
@@ -228,7 +227,7 @@ async def _follow_ledger(deployment: Deployment, log: Log, monitor: ProcessMonit
             while True:
                 monitor.mark_ledger_read()
                 monitor.show_ledger(public.ledger)
-                if public.period >= deployment.study.last_period:
+                if public.is_over:
                     return
                 await public.poll_ledger(timeout=0.5)
         finally:

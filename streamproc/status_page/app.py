@@ -12,7 +12,7 @@ from aiohttp import web
 
 from streamproc.errors import InvalidInput, LogError, StreamprocError
 from streamproc.log.port import Log
-from streamproc.panel.series import History
+from streamproc.panel.series import MAX_POINTS, History
 from streamproc.protocol.topics import Topics
 from streamproc.releases.replace_one import replace_one_costs
 from streamproc.service.load_control import (
@@ -166,7 +166,10 @@ class StatusPage:
         history, queries = self._history(request), request.query.getall("query", [])
         if not 1 <= len(queries) <= MAX_QUERIES:
             raise InvalidInput(f"query: expected 1 to {MAX_QUERIES} queries, got {len(queries)}")
-        first, last = _number(request, "from", 1, 1), _number(request, "to", self._study.last_period, 1)
+        last = _number(request, "to", self._study.last_period, 1)
+        # Of an open study the newest periods, since a study without an end has more than anybody looks at.
+        newest = max(min(last, history.period) - MAX_POINTS + 1, 1)
+        first = _number(request, "from", newest if self._study.is_open else 1, 1)
         if first > last:
             raise InvalidInput(f"from: expected a period no later than {last}, where the series ends, got {first}")
         key = ("series", history.contract.name, tuple(queries), first, last)

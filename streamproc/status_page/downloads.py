@@ -11,11 +11,10 @@ import numpy as np
 from aiohttp import web
 
 from streamproc.client.public_reader import PublicReader
-from streamproc.errors import Malformed
 from streamproc.files.csv import release_csv
 from streamproc.log.port import Offset
-from streamproc.protocol.columns import ContractRecord, LongContract, decode_synthetic
-from streamproc.protocol.topics import Topics
+from streamproc.panel.open_columns import cells_of_columns
+from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.status_page.follower import PublicTopics
 from streamproc.study import Study
 
@@ -76,14 +75,14 @@ class File:
 async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Executor) -> File | None:
     """Return the release so far as CSV with header `synthetic,1,...,t`; None before its first column.
 
-    Raises TooLarge before any column is loaded into memory.
+    In an open study a cell is empty before a synthetic person enters and after they have left. Raises TooLarge before any
+    column is loaded into memory.
     """
     public = PublicReader(topics, study, only=release)
     try:
         await public.catch_up_ledger()
         public.check_ledger()
-        rows, ledger = await _count_rows(topics, Topics(study.name).synthetic(release)), public.ledger
-        if ledger is not None and rows * len(ledger.column_digests(release)) > MAX_CELLS:
+        if public.ledger is not None and _cells(public.ledger, release) > MAX_CELLS:
             raise TooLarge
         await public.catch_up()
     finally:
@@ -96,21 +95,15 @@ async def csv_file(topics: PublicTopics, study: Study, release: str, threads: Ex
     response = web.StreamResponse(headers=headers)
     response.content_type, response.charset = "text/csv", "utf-8"
     contract = public.contracts()[release]
-    pieces = release_csv(np.stack([column.symbols for column in columns], axis=1), contract.alphabet)
+    cells = cells_of_columns(contract, [column.symbols for column in columns])
+    pieces = release_csv(np.stack(cells, axis=1), (*contract.alphabet, ""))
     return File(response, _iterate_in(threads, pieces))
 
 
-async def _count_rows(topics: PublicTopics, topic: str) -> int:
-    """Return the number of synthetic people, from the contract at the start of a release's topic; 0 without a contract."""
-    if topic not in await topics.topics():
-        return 0
-    async for _, value in topics.pieces(topic, Offset(0), 1):
-        try:
-            record = decode_synthetic(value)
-        except Malformed:
-            return 0  # reading the whole topic below raises the same error, with its reason
-        return record.n_star if isinstance(record, ContractRecord | LongContract) else 0
-    return 0
+def _cells(ledger: VerifiedLedger, release: str) -> int:
+    """Number of cells of a release: its rows so far times its columns."""
+    last = ledger.periods[-1].releases[release].n_star if ledger.periods else None
+    return (last or 0) * len(ledger.column_digests(release))
 
 
 async def _iterate_in(threads: Executor, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

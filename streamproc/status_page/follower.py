@@ -240,7 +240,7 @@ class ReadSession:
     @property
     def is_over(self) -> bool:
         """Whether the last column of the last period was read."""
-        return self.period == self._study.last_period and self.is_complete
+        return self._public.is_over and self.is_complete
 
     async def catch_up(self) -> None:
         """Read everything that is in the topics now, so that the first snapshot is not out of date.

@@ -10,15 +10,18 @@ import numpy as np
 
 from streamproc.client.public_reader import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.panel.column_packing import bits_for
-from streamproc.panel.series import History, named_query, series, suggested_queries
+from streamproc.panel.open_series import last_people_estimates, open_series, unit_of
+from streamproc.panel.series import History, Series, named_query, series, suggested_queries
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import describe_release, make_tallier, release_budgets, zero_out_meaning
 from streamproc.releases.kind import Contract
+from streamproc.releases.open_flow import FLOWS
 from streamproc.releases.query import LEVEL
 from streamproc.releases.replace_one import ReplaceOneCosts
+from streamproc.releases.step import NamedQuery
 from streamproc.status_page.follower import PageSnapshot
 from streamproc.study import Release, Study
 
@@ -30,7 +33,7 @@ def status(study: Study, shown: PageSnapshot, costs: ReplaceOneCosts | None = No
     """Everything but the numbers over time; `costs` are those of a zero-out study."""
     ledger, privacy = shown.ledger, study.privacy
     spent = ledger.periods[-1].rho_spent if ledger and ledger.periods else Rho(0.0)
-    people = next((history.contract.n for history in shown.histories.values()), None)
+    people = None if study.is_open else next((history.contract.n for history in shown.histories.values()), None)
     budgets = release_budgets(study)
     releases = [_release(study, release, budgets[release.name], shown) for release in study.releases]
     found = {
@@ -44,6 +47,10 @@ def status(study: Study, shown: PageSnapshot, costs: ReplaceOneCosts | None = No
         "n": people,
         "expected": study.population.size,
         "roster": study.population.roster is not None,
+        "open": study.is_open,
+        "tenure": study.population.tenure,
+        "absent_after": study.population.absent_after,
+        "sample": study.population.sample,
         "missing": str(study.population.missing),
         "released": shown.period,
         "adjacency": privacy.adjacency.value,
@@ -66,21 +73,25 @@ def status(study: Study, shown: PageSnapshot, costs: ReplaceOneCosts | None = No
 
 
 def _state(study: Study, shown: PageSnapshot) -> str:
-    if shown.period == study.horizon:
+    if _is_over(shown):
         return "over"
     return "waiting" if shown.ledger is None or shown.period == 0 else "running"
 
 
+def _is_over(shown: PageSnapshot) -> bool:
+    return shown.ledger is not None and shown.ledger.is_over
+
+
 def _next_cut(study: Study, shown: PageSnapshot) -> dict[str, Any] | None:
     """When the next period to be released is closed; it follows from the schedule alone."""
-    if study.schedule is None or shown.period >= study.last_period:
+    if study.schedule is None or _is_over(shown):
         return None
     return _at(shown.period + 1, study.schedule.cut_of(shown.period + 1))
 
 
 def _next_release(study: Study, shown: PageSnapshot) -> dict[str, Any] | None:
     """When the next period is published, if the schedule says so."""
-    if study.schedule is None or study.schedule.release_after is None or shown.period >= study.last_period:
+    if study.schedule is None or study.schedule.release_after is None or _is_over(shown):
         return None
     return _at(shown.period + 1, study.schedule.release_of(shown.period + 1))
 
@@ -94,7 +105,7 @@ def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> d
     periods = [record.releases[release.name] for record in ledger.periods] if ledger else []
     clamped = {period: entry.clamped for period, entry in enumerate(periods, start=1) if entry.clamped}
     n_star = periods[-1].n_star if periods else None
-    symbols, settings = len(release.column_alphabet(study.alphabet)), release.fingerprint_values()
+    settings = release.fingerprint_values()
     return {
         "name": release.name,
         "kind": release.kind,
@@ -106,13 +117,27 @@ def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> d
         "rho_spent": periods[-1].rho_spent if periods else 0.0,
         "n_star": n_star,
         "columns": history.period if history else 0,
-        "column_bytes": None if n_star is None else -(-n_star * bits_for(symbols) // 8),
+        "column_bytes": None if n_star is None else _column_bytes(study, release, history, n_star),
         "clamped": sum(clamped.values()),
         "clamped_periods": sorted(clamped)[-MAX_LISTED_PERIODS:],
-        "bins": make_tallier(study, release).size,
+        "bins": None if study.is_open else make_tallier(study, release).size,
         "padding": _padding(history) if history and history.counts and history.contract.n_pad else None,
         "questions": _questions(history) if history else [],
+        "people": _people(history) if history and history.contract.is_open else None,
     }
+
+
+def _column_bytes(study: Study, release: Release, history: History | None, rows: int) -> int:
+    """The size of the last column in bytes, packed. In an open study it has entries for those who are present or leave."""
+    symbols = len(release.column_alphabet(study.alphabet))
+    if study.is_open:
+        symbols, rows = symbols + 1, 0 if history is None else sum(history.counts[-1][[-3, -1]].tolist())
+    return -(-rows * bits_for(symbols) // 8)
+
+
+def _people(history: History) -> dict[str, Any]:
+    """How many people are present after the last period, and how many entered and left in it."""
+    return {name: vars(found) for name, found in last_people_estimates(history).items()}
 
 
 def _questions(history: History) -> list[dict[str, Any]]:
@@ -146,12 +171,13 @@ def bins(history: History, search: str, limit: int) -> dict[str, Any]:
     contract, counts = history.contract, history.counts[-1] if history.counts else np.zeros(0, dtype=np.int64)
     names = _labels(contract, history.period) if len(counts) else []
     order = np.argsort(-counts, kind="stable").tolist()
-    found = [code for code in order if search in names[code]]
+    bins = len(counts) - (len(FLOWS) if contract.is_open else 0)
+    found = [code for code in order if code < bins and search in names[code]]
     listed = []
     for code in found[:limit]:
         query = contract.query_of(names[code])
-        answer = series(history, named_query(contract, query), first=history.period)
-        share = {"value": answer.value[-1], "low": answer.low[-1], "high": answer.high[-1]}
+        answer = answer_series(history, named_query(contract, query), history.period, history.period)
+        share = {key: (getattr(answer, key) or [None])[-1] for key in ("value", "low", "high")}
         listed.append({"query": query, "label": names[code], "count": int(counts[code])} | share)
     shared = {
         "release": contract.name,
@@ -159,7 +185,7 @@ def bins(history: History, search: str, limit: int) -> dict[str, Any]:
         "padding": contract.padding(history.period),
         "level": LEVEL,
     }
-    return shared | {"total": len(counts), "matched": len(found), "bins": listed}
+    return shared | {"total": bins, "matched": len(found), "bins": listed}
 
 
 def answers(history: History, queries: list[str], first: int, last: int | None) -> dict[str, Any]:
@@ -167,9 +193,15 @@ def answers(history: History, queries: list[str], first: int, last: int | None) 
     listed = []
     for name in queries:
         asked = named_query(history.contract, name)
-        found = series(history, asked, first, last)
-        listed.append({"query": asked.name, "label": asked.label} | vars(found))
-    return {"release": history.contract.name, "n": history.contract.n, "level": LEVEL, "series": listed}
+        found = answer_series(history, asked, first, last)
+        listed.append({"query": asked.name, "label": asked.label, "unit": unit_of(asked.query)} | vars(found))
+    contract = history.contract
+    return {"release": contract.name, "n": None if contract.is_open else contract.n, "level": LEVEL, "series": listed}
+
+
+def answer_series(history: History, asked: NamedQuery, first: int, last: int | None) -> Series:
+    """The answers to one question. Of an open study they may lack periods with too few people."""
+    return (open_series if history.contract.is_open else series)(history, asked, first, last)
 
 
 def chain(

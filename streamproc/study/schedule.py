@@ -72,6 +72,16 @@ class Schedule:
         """When `period` is to be closed, in UTC: its end plus grace."""
         return self.end_of(period) + self.grace
 
+    def periods_due(self, now: datetime) -> int:
+        """The number of periods whose cut is due by `now`, in UTC. It takes no longer for a later time."""
+        ended = now - self.grace
+        if isinstance(self.every, timedelta):
+            return max((ended - self.start) // self.every, 0)
+        months = 12 * (ended.year - self.start.year) + ended.month - self.start.month
+        if months <= 0:
+            return 0
+        return months if self.end_of(months) <= ended else months - 1
+
     def release_of(self, period: int) -> datetime:
         """When `period` is due to be published, in UTC: its cut plus `release_after`, or its cut if there is none."""
         return self.cut_of(period) + (self.release_after or timedelta(0))

@@ -205,7 +205,7 @@ class Privacy:
         if self.epsilon is not None:
             study_check.positive("privacy.epsilon", self.epsilon, 1000)
         study_check.positive("privacy.delta", self.delta, 0.5, below=True)
-        _check_open_rules(self.adjacency)
+        _check_adjacency(self.adjacency)
         if self.limit is not None and not self.budget * (1 - _ROUNDING) <= self.limit <= self.budget:
             raise StudyError(
                 "privacy.limit", format_value(self.limit), f"the budget {format_value(self.budget)}, rounded down"
@@ -225,7 +225,7 @@ class Privacy:
         return rho_of_epsilon(self.epsilon, self.delta)
 
 
-def _check_open_rules(value: object) -> None:
+def _check_adjacency(value: object) -> None:
     if not isinstance(value, Adjacency):
         raise StudyError("privacy.adjacency", format_value(value), ", ".join(map(str, Adjacency)))
 

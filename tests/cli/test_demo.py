@@ -20,7 +20,8 @@ import pytest
 
 from streamproc.cli import main as app
 from streamproc.cli.declarations import DEMO_PEOPLE
-from streamproc.cli.demo.screen import ASCII, AnswerVsTruth, Month, Screen, month_line
+from streamproc.cli.demo.progress import ASCII, AnswerVsTruth
+from streamproc.cli.demo.screen import Month, Screen, month_line
 from streamproc.cli.demo.simulated_study import MONTHS, simulate_reports, study_text
 from streamproc.cli.formatting import INSECURE
 from streamproc.offline.people import MISSING

@@ -14,16 +14,26 @@ import pytest
 from streamproc.cli.formatting import show_stages
 from streamproc.client.reporter import Reporter
 from streamproc.errors import InvalidInput, LogUnavailable, NotAllowed, OffsetLost, Refused
+from streamproc.log.control_topic import append_cut
 from streamproc.log.port import Log, Offset
 from streamproc.offline import tallies_of
 from streamproc.privacy.types import Period
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
-from streamproc.service.close import Awaited, CloseOutcome, Stage, close_period_now, last_closed_period, until_released
+from streamproc.service.close import (
+    Awaited,
+    ClosedPeriods,
+    CloseOutcome,
+    Stage,
+    close_period_now,
+    read_closed_periods,
+    until_released,
+)
 from streamproc.service.deployment import Deployment
-from streamproc.study import Schedule
+from streamproc.study import Schedule, Study
 from streamproc.testing import BEGINNING, Faults, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
+from tests.studies import build_open_study
 from tests.synthesizer.study_runs import HISTORIES, STUDY, begin_study, run_with_tallies
 
 
@@ -74,7 +84,7 @@ def test_a_period_is_closed_once_and_in_its_turn() -> None:
         with pytest.raises(InvalidInput, match="^period 3: period 2 must be closed first"):
             await close_period_now(steward, Period(3))
         assert simulated.snapshot() == before
-        assert await last_closed_period(steward, simulated.log) == 1
+        assert (await read_closed_periods(steward, simulated.log)).last == 1
 
     in_a_study(scenario)
 
@@ -102,9 +112,102 @@ def test_who_may_not_read_the_cuts_takes_every_period_for_open() -> None:
     async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
         await report(simulated)
         await close_period_now(steward, Period(1))
-        assert await last_closed_period(steward, simulated.connection("reporter", ControlDenied())) == 0
+        assert (await read_closed_periods(steward, simulated.connection("reporter", ControlDenied()))).last == 0
 
     in_a_study(scenario)
+
+
+OPEN = build_open_study(horizon=None)
+
+
+def in_an_open_study(scenario: Callable[[SimulatedStudy, Steward], Coroutine[Any, Any, None]], study: Study = OPEN) -> None:
+    async def run() -> None:
+        simulated = await SimulatedStudy(study).begin()
+        await scenario(simulated, replace(steward_of(simulated), study=study))
+
+    in_virtual_time(run())
+
+
+def test_a_study_that_is_not_open_cannot_be_ended_early() -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        await report(simulated)
+        before = simulated.snapshot()
+        with pytest.raises(InvalidInput, match="^study study: it is not open, so it ends with period 3, its horizon; only"):
+            await close_period_now(steward, Period(1), last=True)
+        assert simulated.snapshot() == before
+
+    in_a_study(scenario)
+
+
+def test_a_first_period_of_an_open_study_is_closed_though_nobody_has_reported() -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.REPORTED
+        assert await close_period_now(steward, Period(2)) is CloseOutcome.SILENT
+
+    in_an_open_study(scenario)
+
+
+@pytest.mark.parametrize("horizon", [None, 10])
+def test_nothing_is_closed_after_the_last_period_of_an_open_study(horizon: int | None) -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        await close_period_now(steward, Period(1))
+        assert not (await read_closed_periods(steward, simulated.log)).is_over
+        assert await close_period_now(steward, Period(2), last=True) is CloseOutcome.SILENT
+        before = simulated.snapshot()
+        assert await read_closed_periods(steward, simulated.log) == ClosedPeriods(Period(2), is_over=True)
+        assert await close_period_now(steward, Period(1)) is CloseOutcome.ALREADY
+        assert await close_period_now(steward, Period(2)) is CloseOutcome.ALREADY
+        assert await close_period_now(steward, Period(2), last=True) is CloseOutcome.ALREADY
+        for period, last in ((3, False), (3, True), (1, True)):
+            with pytest.raises(InvalidInput, match=f"^period {period}: the study ended with period 2$"):
+                await close_period_now(steward, Period(period), last=last)
+        assert simulated.snapshot() == before
+
+    in_an_open_study(scenario, replace(OPEN, horizon=horizon))
+
+
+def test_the_horizon_of_an_open_study_is_its_last_period() -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        for period in (1, 2):
+            await close_period_now(steward, Period(period))
+        assert await close_period_now(steward, Period(2), last=True) is CloseOutcome.ALREADY
+        with pytest.raises(InvalidInput, match="^period 3: the study ended with period 2$"):
+            await close_period_now(steward, Period(3))
+
+    in_an_open_study(scenario, replace(OPEN, horizon=2))
+
+
+def test_a_closed_period_does_not_become_the_last_one() -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        await close_period_now(steward, Period(1))
+        with pytest.raises(InvalidInput, match="not as the last period; the study can end with period 2 at the earliest$"):
+            await close_period_now(steward, Period(1), last=True)
+
+    in_an_open_study(scenario)
+
+
+class ClosesFirst(Faults):
+    """Another process closes period 1 just before the steward's cut."""
+
+    def __init__(self, simulated: SimulatedStudy, *, last: bool) -> None:
+        self._simulated, self._last = simulated, last
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if call == "append" and not self._simulated.cuts():
+            await append_cut(self._simulated.log, OPEN, Period(1), last=self._last)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_steward_who_comes_second_with_a_last_cut_is_told_so(last: bool) -> None:
+    async def scenario(simulated: SimulatedStudy, steward: Steward) -> None:
+        second = replace(faulty(steward, ClosesFirst(simulated, last=last)), study=OPEN)
+        if last:
+            await close_period_now(second, Period(1), last=True)
+        else:
+            with pytest.raises(InvalidInput, match="^period 1: is closed already, but not as the last period"):
+                await close_period_now(second, Period(1), last=True)
+
+    in_an_open_study(scenario)
 
 
 async def stages_of(steward: Steward, meanwhile: Coroutine[Any, Any, None]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from streamproc.study import (
     Privacy,
     Question,
     Schedule,
+    SpellRelease,
     Study,
     WindowRelease,
     bin_label,
@@ -37,6 +38,7 @@ from streamproc.study import (
     parse_study,
 )
 from streamproc.study.fingerprint import fingerprint, public_values
+from streamproc.study.releases import MAX_PERIOD
 from tests.bad_input import GOOD_STUDY
 
 FULL_STUDY = """
@@ -499,3 +501,182 @@ def test_questions_enter_the_fingerprint_only_when_there_are_any() -> None:
     # Only the meaning of a question counts, not its spacing.
     spaced = parse_study(with_questions(ASKED.replace(">=", " >=  ")))
     assert (asked, fingerprint(asked, None)) == (spaced, fingerprint(spaced, None))
+
+
+OPEN_STUDY = """
+[study]
+name = "rides"
+alphabet = ["0", "1"]
+
+[population]
+size = 5000
+open = true
+tenure = 12
+sample = 0.1
+absent_after = 3
+
+[privacy]
+rho = 0.5
+adjacency = "add-remove"
+
+[[release]]
+name = "recent"
+kind = "window"
+k = 3
+
+[[release]]
+name = "spells"
+kind = "spell"
+length = 6
+
+[[release]]
+name = "months"
+kind = "cumulative"
+most = 4
+"""
+
+
+def test_an_open_study_is_read_as_written() -> None:
+    parsed = parse_study(OPEN_STUDY)
+    assert parsed == Study(
+        name="rides",
+        alphabet=("0", "1"),
+        horizon=None,
+        population=Population(size=5000, initial="0", open=True, tenure=12, sample=0.1, absent_after=3),
+        privacy=Privacy(rho=0.5, adjacency=Adjacency.ADD_REMOVE),
+        releases=(
+            WindowRelease("recent", k=3, share=Fraction(1, 3)),
+            SpellRelease("spells", length=6, share=Fraction(1, 3)),
+            CumulativeRelease("months", most=4, share=Fraction(1, 3)),
+        ),
+        broker=Broker("embedded:rides", partitions=4),
+    )
+    assert parsed.is_open
+    assert parsed.last_period == MAX_PERIOD
+    assert [release.tenure for release in parsed.releases] == [12, 12, 12]
+
+
+def test_a_horizon_of_an_open_study_may_exceed_that_of_others_and_its_tenure() -> None:
+    parsed = parse_study(OPEN_STUDY.replace('["0", "1"]\n', f'["0", "1"]\nhorizon = {MAX_PERIOD}\n', 1))
+    assert (parsed.horizon, parsed.last_period) == (MAX_PERIOD, MAX_PERIOD)
+    assert parse_study(OPEN_STUDY.replace('["0", "1"]\n', '["0", "1"]\nhorizon = 2\n', 1)).last_period == 2
+
+
+def test_open_studies_and_their_tenures_have_fingerprints_of_their_own() -> None:
+    parsed = parse_study(OPEN_STUDY)
+    values = public_values(parsed)
+    assert values["horizon"] is None
+    assert values["population"] == {
+        "size": 5000,
+        "missing": "carry",
+        "initial": "0",
+        "duplicates": "first",
+        "open": True,
+        "tenure": 12,
+        "sample": 0.1,
+        "absent_after": 3,
+    }
+    changes: list[dict[str, Any]] = [{"tenure": 11}, {"sample": 0.2}, {"sample": None}, {"absent_after": 2}]
+    others = [replace(parsed, population=replace(parsed.population, **change)) for change in changes]
+    others.append(replace(parsed, horizon=36))
+    assert len({fingerprint(one, None) for one in (parsed, *others)}) == 1 + len(others)
+
+
+def test_a_closed_study_has_none_of_the_settings_of_open_ones_among_its_values() -> None:
+    values = public_values(study())
+    assert values["horizon"] == 12
+    assert values["population"].keys() == {"size", "missing", "initial", "duplicates"}
+    assert all(release.tenure is None for release in study().releases)
+
+
+def edited(*changes: tuple[str, str]) -> str:
+    text = OPEN_STUDY
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+CLOSED = (("open = true\n", ""), ('["0", "1"]\n', '["0", "1"]\nhorizon = 12\n'), ('adjacency = "add-remove"', ""))
+"""The changes that make the study closed, apart from settings that it may not have then."""
+
+NOT_OPEN = "nothing without population.open = true"
+
+WITHOUT = {"tenure": ("tenure = 12\n", ""), "sample": ("sample = 0.1\n", ""), "absent_after": ("absent_after = 3\n", "")}
+
+REFUSED_OPEN: list[tuple[str, str, str]] = [
+    (
+        "population.tenure",
+        NOT_OPEN,
+        edited(*CLOSED, WITHOUT["sample"], WITHOUT["absent_after"]),
+    ),
+    (
+        "population.sample",
+        NOT_OPEN,
+        edited(*CLOSED, WITHOUT["tenure"], WITHOUT["absent_after"]),
+    ),
+    ("population.absent_after", NOT_OPEN, edited(*CLOSED, WITHOUT["tenure"], WITHOUT["sample"])),
+    ("study.horizon", "from 1 to 10000", edited(*CLOSED[:1], CLOSED[2], *WITHOUT.values())),
+    ("study.horizon", "1 to 1000000", edited(('["0", "1"]\n', '["0", "1"]\nhorizon = 1000001\n'))),
+    ("study.horizon", "1 to 1000000", edited(('["0", "1"]\n', '["0", "1"]\nhorizon = 0\n'))),
+    ("population.open", "", edited(("open = true", "open = 1"))),
+    ("population.tenure", "1 to 1000", edited(WITHOUT["tenure"])),
+    ("population.tenure", "1 to 1000", edited(("tenure = 12", "tenure = 0"))),
+    ("population.tenure", "1 to 1000", edited(("tenure = 12", "tenure = 1001"))),
+    ("population.tenure", "1 to 1000", edited(("tenure = 12", 'tenure = "12"'))),
+    ("population.sample", "above 0", edited(("sample = 0.1", "sample = 0"))),
+    ("population.sample", "at most 1", edited(("sample = 0.1", "sample = 1.1"))),
+    ("population.absent_after", "1 to 1000", edited(("absent_after = 3", "absent_after = 0"))),
+    ("population.absent_after", "1 to 1000", edited(("absent_after = 3", "absent_after = 1.5"))),
+    ("privacy.adjacency", '"replace-one" or "add-remove" in an open study', edited(("add-remove", "zero-out"))),
+    ("privacy.adjacency", '"replace-one" or "zero-out"', edited(*CLOSED[:2], *WITHOUT.values())),
+    ("study.alphabet", "symbols that begin with another character", edited(('["0", "1"]', '["^", "1"]'))),
+    ("study.alphabet", "symbols that begin with another character", edited(('["0", "1"]', '["0", "#1"]'))),
+    ("release.recent.k", "k is at most the tenure", edited(("k = 3", "k = 13"))),
+    ("release.recent.k", "at most 1,024 in an open study", edited(("k = 3", "k = 10"))),
+    ("release.recent.measure", '"flow" in an open study', edited(("k = 3", 'k = 3\nmeasure = "paper"'))),
+    ("release.spells.length", "the tenure", edited(("length = 6", "length = 13"))),
+    ("release.spells.weights", "nothing in an open study", edited(("length = 6", 'length = 6\nweights = "rule"'))),
+    ("release.spells.tune", "nothing in an open study", edited(("length = 6", 'length = 6\ntune = "mean"'))),
+    ("release.months.measure", '"flow" in an open study', edited(("most = 4", 'measure = "paper"'))),
+    ("release.months.weights", "nothing in an open study", edited(("most = 4", 'weights = "tuned"'))),
+    ("release.months.kind", "window, cumulative or spell", edited(('"cumulative"\nmost = 4', '"pattern"\npattern = "11"'))),
+    ("release.recent.k", "lower it, or the tenure", edited(("k = 3", "k = 6"), ("tenure = 12", "tenure = 1000"))),
+]
+
+
+@pytest.mark.parametrize(("key", "allowed", "text"), REFUSED_OPEN, ids=[f"{row[0]}-{row[1][:20]}" for row in REFUSED_OPEN])
+def test_settings_that_do_not_fit_an_open_or_a_closed_study_are_refused(key: str, allowed: str, text: str) -> None:
+    with pytest.raises(StudyError) as refused:
+        parse_study(text)
+    assert refused.value.key == key
+    assert allowed in refused.value.allowed
+    assert "\n" not in str(refused.value)
+
+
+def test_a_question_to_a_release_of_an_open_study_is_kept() -> None:
+    asked = OPEN_STUDY + '[[question]]\nrelease = "recent"\nask = \'count("1")>=2 of 3\'\n'
+    assert parse_study(asked).questions == (Question("recent", 'count("1") >= 2 of 3'),)
+
+
+SPANS: list[timedelta | Literal["month"]] = [timedelta(seconds=90), timedelta(hours=1), timedelta(days=7), "month"]
+
+
+@given(st.sampled_from(SPANS), st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 31)), st.integers(0, 10_000_000))
+def test_as_many_periods_are_due_as_have_their_cut_behind_them(
+    every: timedelta | Literal["month"], start: datetime, seconds: int
+) -> None:
+    schedule = Schedule(start.replace(tzinfo=UTC), every, grace=timedelta(days=2))
+    now = schedule.start + timedelta(seconds=seconds - 1_000_000)
+    due = schedule.periods_due(now)
+    assert due >= 0
+    assert due == 0 or schedule.cut_of(due) <= now
+    assert schedule.cut_of(due + 1) > now
+
+
+@pytest.mark.parametrize("every", SPANS)
+def test_a_period_is_due_from_the_moment_of_its_cut_on(every: timedelta | Literal["month"]) -> None:
+    schedule = Schedule(datetime(2026, 1, 31, tzinfo=UTC), every, grace=timedelta(minutes=5))
+    for period in range(1, 40):
+        assert schedule.periods_due(schedule.cut_of(period)) == period
+        assert schedule.periods_due(schedule.cut_of(period) - timedelta(microseconds=1)) == period - 1

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from streamproc.errors import Refused
+from streamproc.errors import PeriodsOverdue, Refused
+from streamproc.log.control_topic import append_cut
+from streamproc.privacy.types import Period
 from streamproc.study import Schedule
+from streamproc.study.releases import MAX_PERIOD
 from streamproc.synthesizer.scheduler import Scheduler
-from streamproc.testing import BEGINNING, in_virtual_time
+from streamproc.testing import BEGINNING, Faults, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
+from tests.studies import build_open_study
 from tests.synthesizer.study_runs import STUDY
 
 HOURLY = Schedule(start=BEGINNING, every=timedelta(hours=1), grace=timedelta(minutes=5))
@@ -198,5 +203,73 @@ def test_leave_to_catch_up_ends_when_what_was_missed_is_closed() -> None:
         with pytest.raises(Refused, match=r"periods 2\.\.3 ended and nobody closed them"):
             await running
         assert closed(simulated) == [1]
+
+    in_virtual_time(run())
+
+
+OPEN = build_open_study(horizon=None)
+
+
+async def open_scheduled(schedule: Schedule = HOURLY) -> SimulatedStudy:
+    return await SimulatedStudy(replace(OPEN, schedule=schedule)).begin()
+
+
+def test_the_schedule_of_a_study_without_a_horizon_ends_with_the_period_that_the_steward_closes_as_the_last() -> None:
+    async def run() -> None:
+        simulated = await open_scheduled()
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(3 * 3600 + 400)
+        assert closed(simulated) == [1, 2, 3]
+        await append_cut(simulated.log, simulated.study, Period(4), last=True)
+        await running
+        assert closed(simulated) == [1, 2, 3, 4]
+        await scheduler(simulated).check()
+        await scheduler(simulated).run()
+        assert closed(simulated) == [1, 2, 3, 4]
+
+    in_virtual_time(run())
+
+
+class EndsFirst(Faults):
+    """A steward ends the study with the period that the schedule is about to close."""
+
+    def __init__(self, simulated: SimulatedStudy) -> None:
+        self._simulated = simulated
+
+    async def before(self, connection: str, call: str, topic: str | None) -> None:
+        if call == "append" and not self._simulated.cuts():
+            await append_cut(self._simulated.log, self._simulated.study, Period(1), last=True)
+
+
+def test_a_schedule_that_loses_against_the_steward_s_last_cut_ends() -> None:
+    async def run() -> None:
+        simulated = await open_scheduled()
+        log = simulated.connection("schedule", EndsFirst(simulated))
+        await Scheduler(simulated.study, HOURLY, log, simulated.clock, catch_up=False).run()
+        assert next((cut.period, cut.last) for cut in simulated.cuts()) == (1, True)
+
+    in_virtual_time(run())
+
+
+def test_overdue_periods_are_counted_without_looking_at_each_of_a_million() -> None:
+    async def run() -> None:
+        simulated = await open_scheduled(Schedule(BEGINNING - timedelta(days=3650), timedelta(seconds=1)))
+        await append_cut(simulated.log, simulated.study, Period(1))
+        began = time.perf_counter()
+        with pytest.raises(PeriodsOverdue) as overdue:
+            await scheduler(simulated).check()
+        assert (overdue.value.first, overdue.value.last) == (2, MAX_PERIOD)
+        assert time.perf_counter() - began < 2.0
+
+    in_virtual_time(run())
+
+
+def test_a_first_period_of_an_open_study_is_closed_though_nobody_has_reported() -> None:
+    async def run() -> None:
+        simulated = await open_scheduled()
+        running = asyncio.create_task(scheduler(simulated).run())
+        await simulated.clock.sleep(3600 + 301)
+        assert closed(simulated) == [1]
+        running.cancel()
 
     in_virtual_time(run())

@@ -14,11 +14,13 @@ from streamproc.service.close import CloseOutcome, close_period_now, until_relea
 from streamproc.service.deployment import Deployment
 
 
-def close(deployment: Deployment, *, period: int, wait: bool) -> None:
-    """Close a period, and wait for its release if `wait` is true."""
+def close(deployment: Deployment, *, period: int, last: bool, wait: bool) -> None:
+    """Close a period, and wait for its release if `wait` is true. `last` ends an open study with the period."""
     check_period("--period", period, deployment.study)
-    outcome = run_once(deployment, close_period_now(deployment, Period(period), created=print_created_topics))
-    print_close_outcome(period, outcome)
+    closing = close_period_now(deployment, Period(period), last=last, created=print_created_topics)
+    print_close_outcome(period, run_once(deployment, closing))
+    if last:
+        click.echo(f"the study ends with period {period}")
     _print_release_time(period, deployment)
     if wait:
         with show_stages(period) as show:

@@ -1,5 +1,7 @@
 """`demo`: stream a whole study of simulated people over the embedded log. It needs no preparation.
 
+With `--open` people sign up and leave for three years, and the study ends with the last month that is closed.
+
 The roles are the real ones. A loop sends the reports of a month, closes it, and reads the answers as an analyst would.
 """
 
@@ -13,12 +15,14 @@ import sys
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from streamproc.cli.declarations import DEMO_PEOPLE
-from streamproc.cli.demo.screen import AnswerVsTruth, Month, Screen
-from streamproc.cli.demo.simulated_study import ASKED_FROM, QUESTIONS, panel_csv, simulate_reports, study_text
+from streamproc.cli.demo.progress import AnyMonth, ProgressScreen
+from streamproc.cli.demo.scenario import OpenScenario, Scenario, YearScenario
+from streamproc.cli.demo.simulated_study import panel_csv
 from streamproc.cli.event_loop import run_until_stopped
 from streamproc.client.public_reader import PublicReader
 from streamproc.client.reporter import Reporter
@@ -51,17 +55,24 @@ _PAUSE_S = 0.05
 _OVERRIDES = ("STREAMPROC_BROKER", "STREAMPROC_STATE")
 
 
-def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, seed: int | None) -> None:
+def demo(people: int, folder: Path | None, *, is_open: bool, serve: bool, public: str | None, seed: int | None) -> None:
     """Stream the demo study, show its answers beside the truth, and serve the status page if asked to."""
     address = Address.parse(public or "127.0.0.1:0") if serve or public else None
     folder = _prepare_folder(folder)
-    with open_for_writing(folder / STUDY) as file:
-        file.write(study_text(people).encode())
+    if is_open:
+        _run(OpenScenario(people), people, folder, address, seed)
+    else:
+        _run(YearScenario(people), people, folder, address, seed)
+
+
+def _run(scenario: Scenario[AnyMonth], people: int, folder: Path, address: Address | None, seed: int | None) -> None:
+    for name, content in ((STUDY, scenario.text.encode()), (PANEL, panel_csv(scenario.reports))):
+        with open_for_writing(folder / name) as file:
+            file.write(content)
     deployment = Deployment.of(folder / STUDY, seed=seed, environ={})
     set_up_logs(deployment.study.name, as_json=False, level="WARNING")
-    screen = Screen(deployment.study)
+    screen = scenario.screen(deployment.study)
     screen.introduce(people, seeded=seed is not None)
-    reports = _simulate(folder, people)
     monitor = _ScreenMonitor(deployment, screen)
 
     async def work() -> None:
@@ -70,7 +81,7 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
             if url is not None:
                 screen.print_line(f"Status page, live: {url}\n")
             with screen:
-                await _stream_study(deployment, reports, screen, monitor)
+                await _stream_study(deployment, scenario, screen, monitor)
             screen.conclude()
             if people < ENOUGH_PEOPLE:
                 screen.print_line(f"With so few people the intervals are wide: try --people {DEMO_PEOPLE}.")
@@ -80,16 +91,16 @@ def demo(people: int, folder: Path | None, *, serve: bool, public: str | None, s
                 await asyncio.Event().wait()
 
     run_until_stopped(work())
-    released, horizon = len(screen.months), deployment.study.last_period
-    if released < horizon:
-        screen.print_line(f"\nStopped with {released} of {horizon} months released. Everything is in {folder}")
+    released, months = len(screen.months), scenario.reports.periods
+    if released < months:
+        screen.print_line(f"\nStopped with {released} of {months} months released. Everything is in {folder}")
 
 
 def _prepare_folder(folder: Path | None) -> Path:
     """Return the folder to write to. Raises InvalidInput, and changes nothing, if it holds an earlier demo."""
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="streamproc-"))
-    for name in (STUDY, PANEL, "log", "poverty.state"):
+    for name in (STUDY, PANEL, "log", "poverty.state", "accounts.state"):
         if (folder / name).exists():
             raise InvalidInput(
                 f"--out {display_path(folder)}: {name} already exists, perhaps from an earlier demo. Name another folder."
@@ -98,18 +109,10 @@ def _prepare_folder(folder: Path | None) -> Path:
     return folder
 
 
-def _simulate(folder: Path, people: int) -> People:
-    """Simulate the reports of people, and write them to the folder as a panel file."""
-    reports = simulate_reports(people)
-    with open_for_writing(folder / PANEL) as file:
-        file.write(panel_csv(reports))
-    return reports
-
-
 class _ScreenMonitor(ProcessMonitor):
     """A process monitor that also updates the screen."""
 
-    def __init__(self, deployment: Deployment, screen: Screen) -> None:
+    def __init__(self, deployment: Deployment, screen: ProgressScreen[Any]) -> None:
         super().__init__(deployment)
         self._screen = screen
 
@@ -124,34 +127,40 @@ class _ScreenMonitor(ProcessMonitor):
         self._screen.add_tally()
 
 
-async def _stream_study(deployment: Deployment, reports: People, screen: Screen, monitor: ProcessMonitor) -> None:
+async def _stream_study(
+    deployment: Deployment, scenario: Scenario[AnyMonth], screen: ProgressScreen[AnyMonth], monitor: ProcessMonitor
+) -> None:
     """Run the roles, and stream the study from the first report to the last column."""
     async with deployment.connect() as role_log, deployment.connect() as public_log:
         await set_up_topics(public_log, deployment.study)
         async with asyncio.TaskGroup() as group:
             group.create_task(gather(deployment, role_log, monitor))
             group.create_task(synthesize(deployment, role_log, monitor, catch_up=False))
-            await _stream_months(deployment, public_log, reports, screen)
+            await _stream_months(deployment, public_log, scenario, screen)
 
 
-async def _stream_months(deployment: Deployment, log: Log, reports: People, screen: Screen) -> None:
+async def _stream_months(
+    deployment: Deployment, log: Log, scenario: Scenario[AnyMonth], screen: ProgressScreen[AnyMonth]
+) -> None:
     """For each month: send its reports, close it, wait for its release, and show it. Months do not overlap."""
-    study = deployment.study
+    study, reports = deployment.study, scenario.reports
     reporter, public = Reporter(log, study), PublicReader(log, study)
     try:
-        for month in range(1, study.last_period + 1):
+        for month in range(1, reports.periods + 1):
             period = Period(month)
             count = await _send_month(reporter, reports, period, study.alphabet, screen)
-            await close_period(deployment, log, period)
+            await close_period(deployment, log, period, last=scenario.ends and month == reports.periods)
             screen.mark_closed()
             while public.period < period:
                 await public.poll(timeout=0.5)
-            screen.add_month(_released_month(public, reports, period, count))
+            screen.add_month(scenario.released_month(public, period, count))
     finally:
         await public.close()
 
 
-async def _send_month(reporter: Reporter, reports: People, period: Period, alphabet: tuple[str, ...], screen: Screen) -> int:
+async def _send_month(
+    reporter: Reporter, reports: People, period: Period, alphabet: tuple[str, ...], screen: ProgressScreen[Any]
+) -> int:
     """Send a month's reports, and return their number."""
     assert reports.ids is not None
     column = reports.symbols[:, period - 1]
@@ -164,21 +173,6 @@ async def _send_month(reporter: Reporter, reports: People, period: Period, alpha
         if screen.is_terminal:
             await asyncio.sleep(_PAUSE_S)
     return len(reporting)
-
-
-def _released_month(public: PublicReader, reports: People, period: Period, count: int) -> Month:
-    """Return an analyst's answers from the public topics, whose digests `public` has checked, with the true values."""
-    assert public.ledger is not None
-    spent = public.ledger.periods[period - 1].rho_spent
-    if period < ASKED_FROM:
-        return Month(period, count, (), spent)
-    truth = reports.filled(public.study)[:, :period]
-    answers = []
-    for question in QUESTIONS:
-        panel = public.panel(question.release)
-        assert panel is not None
-        answers.append(AnswerVsTruth(float(question.holds(truth).mean()), panel.fraction(question.query, period)))
-    return Month(period, count, tuple(answers), spent)
 
 
 async def _serve_page(stack: AsyncExitStack, address: Address, deployment: Deployment, monitor: ProcessMonitor) -> str:

@@ -17,7 +17,7 @@ from streamproc.files.study_files import count_strangers, read_people
 from streamproc.log.topic_setup import set_up_topics
 from streamproc.offline.people import MISSING, People
 from streamproc.privacy.types import Period
-from streamproc.service.close import close_period, last_closed_period
+from streamproc.service.close import close_period, read_closed_periods
 from streamproc.service.deployment import Deployment
 
 
@@ -28,11 +28,14 @@ def send(
     study = deployment.study
     if period is not None and through is not None:
         raise InvalidInput("--period and --through: give one of them")
-    last = period or through or study.last_period
-    check_period("--period" if period else "--through", last, study)
+    option = "--period" if period else "--through"
+    named = period or through
+    if named is not None:
+        check_period(option, named, study)
     panel = read_people(panel_path, study)
-    if closing and period is None and through is None:
-        last = _last_reported(panel)
+    if named is not None and named > panel.periods:
+        raise InvalidInput(f"{option} {named}: the file has periods 1..{panel.periods}")
+    last = named or (_last_reported(panel) if closing else panel.periods)
     periods = range(period or 1, last + 1)
     run_once(deployment, _send(deployment, panel, periods, closing=closing, packed=packed), limit_time=False)
 
@@ -59,7 +62,10 @@ async def _send(deployment: Deployment, panel: People, periods: Sequence[int], *
         created = await set_up_topics(log, deployment.study)
         if created:
             print_created_topics(created)
-        closed = await last_closed_period(deployment, log)
+        before = await read_closed_periods(deployment, log)
+        closed = before.last
+        if before.is_over and periods[-1:] and periods[-1] > closed:
+            raise InvalidInput(f"period {periods[-1]}: the study ended with period {closed}")
         _warn_about_rejects(deployment, panel)
         reporter = Reporter(log, deployment.study)
         for period in periods:
@@ -91,7 +97,7 @@ def _warn_about_rejects(deployment: Deployment, panel: People) -> None:
 
 def _warn_about_missing(deployment: Deployment, panel: People) -> None:
     absent = int((panel.symbols[:, 0] == MISSING).sum())
-    if absent and deployment.study.population.roster is None:
+    if absent and deployment.study.population.roster is None and not deployment.study.is_open:
         warning = f"people without a report in period 1: {absent:,}; as there is no roster, they are not in the study"
         click.echo(warning, err=True)
 

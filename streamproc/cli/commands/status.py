@@ -14,6 +14,7 @@ from streamproc.cli.formatting import (
     INSECURE,
     add_name_column,
     format_composition,
+    format_count,
     format_delta,
     format_epsilon,
     format_people,
@@ -28,6 +29,8 @@ from streamproc.cli.formatting import (
 from streamproc.client.public_reader import PublicReader, add_replace_one
 from streamproc.errors import NoSuchTopic, NotAllowed, Refused
 from streamproc.log.port import Log
+from streamproc.panel.open_series import COUNT_QUERIES, last_people_estimates
+from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
@@ -98,15 +101,17 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
     for name, rho in release_budgets(study).items():
         contract = contracts.get(name)
         releases[name] = {
-            "n_star": public.n_star(name),
+            "n_star": last.releases[name].n_star if last and study.is_open else public.n_star(name),
             "n_pad": None if contract is None else contract.n_pad,
             "rho": rho if contract is None else contract.rho,
             "rho_spent": last.releases[name].rho_spent if last else 0.0,
             "clamped": sum(record.releases[name].clamped for record in public.ledger.periods) if public.ledger else 0,
         }
+        if study.is_open:
+            releases[name] |= _people_to_dict(public, name)
     fields: dict[str, Any] = {
         "study": study.name,
-        "n": public.n,
+        "n": None if study.is_open else public.n,
         "horizon": study.horizon,
         "watermark": watermark,
         "released": public.period,
@@ -118,10 +123,26 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
         "insecure": public.insecure,
         "releases": releases,
     }
+    if study.is_open:
+        population = study.population
+        fields |= {"open": True, "tenure": population.tenure, "absent_after": population.absent_after}
+        fields |= {"over": public.is_over}
     costs = replace_one_costs(study)
     if costs is not None:
         add_replace_one(fields, releases, study, public.ledger, costs)
     return fields
+
+
+def _people_to_dict(public: PublicReader, name: str) -> dict[str, Any]:
+    """Return who is present after the last period and who entered and left in it; null before the first column."""
+    contract, ledger, columns = public.contracts().get(name), public.ledger, public.columns(name)
+    if contract is None or ledger is None or not columns:
+        return dict.fromkeys(COUNT_QUERIES)
+    builder = HistoryBuilder(contract)
+    for column in columns:
+        measured = ledger.measurements[name, column.period]
+        builder.add(column.symbols, contract.split_measurements(measured, column.period))
+    return {key: vars(estimate) for key, estimate in last_people_estimates(builder.history()).items()}
 
 
 def _composition_to_dict(total: Composition, unknown: int, delta: float) -> dict[str, Any]:
@@ -138,8 +159,9 @@ def _show_status(fields: Mapping[str, Any], *, expected: int | None) -> None:
     """Print the status as text and a table; `expected` is the number of people that the study file states."""
     console = table_console()
     console.print(
-        f"{fields['study']}: {fields['released']} of {fields['horizon']} periods released, "
-        f"rho {format_rounded_up(fields['rho_spent'])} of {format_rounded_up(fields['rho'])} spent ({fields['adjacency']}), "
+        f"{fields['study']}: {_format_progress(fields)}, "
+        f"rho {format_rounded_up(fields['rho_spent'])} of {format_rounded_up(fields['rho'])} spent"
+        f"{' per person' if 'open' in fields else ''} ({fields['adjacency']}), "
         f"epsilon {format_epsilon(fields['epsilon_spent'])} at delta {format_delta(fields['delta'])}"
         f"{format_replace_one(fields.get('rho_spent_replace_one'), fields.get('epsilon_spent_replace_one'))}"
     )
@@ -152,15 +174,31 @@ def _show_status(fields: Mapping[str, Any], *, expected: int | None) -> None:
     add_name_column(table, "release", fields["releases"])
     zero_out = "rho_replace_one" in fields
     replace_one = ("replace-one", "of") if zero_out else ()
-    for heading in ("synthetic people", "padding per bin", "rho spent", "of", *replace_one, "clamped"):
+    is_open = "open" in fields
+    sizes = (*COUNT_QUERIES, "rows so far") if is_open else ("synthetic people", "padding per bin")
+    for heading in (*sizes, "rho spent", "of", *replace_one, "clamped"):
         table.add_column(heading, justify="right")
     for name, row in fields["releases"].items():
         costs = [format_rounded_up(row["rho_spent"]), format_rounded_up(row["rho"])]
         if zero_out:
             costs += [format_rounded_up(row["rho_spent_replace_one"]), format_rounded_up(row["rho_replace_one"])]
-        cells = [_format_optional(row["n_star"]), _format_optional(row["n_pad"]), *costs, _format_optional(row["clamped"])]
-        table.add_row(name, *cells)
+        people = [_format_estimate(row[key]) for key in COUNT_QUERIES] if is_open else []
+        size = [*people, _format_optional(row["n_star"])] + ([] if is_open else [_format_optional(row["n_pad"])])
+        table.add_row(name, *size, *costs, _format_optional(row["clamped"]))
     print_table(console, table)
+
+
+def _format_progress(fields: Mapping[str, Any]) -> str:
+    """Return how far the study is: "3 of 12 periods released"; without a horizon also whether it goes on."""
+    if fields["horizon"] is not None and not fields.get("over", False):
+        return f"{fields['released']} of {fields['horizon']} periods released"
+    released = f"{format_count(fields['released'], 'period')} released"
+    return f"{released}, {'the study is over' if fields['over'] else 'no horizon'}"
+
+
+def _format_estimate(estimate: Mapping[str, float] | None) -> str:
+    """Return a number of people with the half-width of its 95% interval, or "-" if it is not known yet."""
+    return "-" if estimate is None else f"{estimate['value']:,.0f} ±{(estimate['high'] - estimate['low']) / 2:,.0f}"
 
 
 def _format_optional(number: int | None) -> str:

@@ -100,4 +100,4 @@ def panel_csv(reports: People) -> bytes:
     assert reports.ids is not None
     cells = np.array(["0", "1", ""])[reports.symbols].tolist()  # MISSING is -1, which selects the last entry
     rows = [f"{individual},{','.join(history)}" for individual, history in zip(reports.ids, cells, strict=True)]
-    return "\n".join([",".join(["individual", *map(str, range(1, MONTHS + 1))]), *rows, ""]).encode()
+    return "\n".join([",".join(["individual", *map(str, range(1, reports.periods + 1))]), *rows, ""]).encode()

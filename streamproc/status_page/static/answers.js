@@ -1,11 +1,12 @@
 // Questions and their answers over time: a large chart for one question, and small ones for the bins.
 
-import { lineChart, smallChart } from "/static/chart.js";
+import { lineChart, shownPeriods, smallChart } from "/static/chart.js";
 import { getJson, reloadOnFailure } from "/static/data.js";
 import { byId, drawAtWidth, h, replaceContents } from "/static/elements.js";
-import { formatCount, formatInteger, formatInterval, formatPercent } from "/static/words.js";
+import { formatAnswer, formatAnswerInterval, formatCount, formatInteger, formatPercent } from "/static/words.js";
 
 const MAX_BINS = 12;
+const VIEWS = [60, 400]; // numbers of periods that may be looked at, of an open study; the server returns at most 400
 
 let status = null;
 let release = null; // the name of the release shown
@@ -14,13 +15,17 @@ let query = null;
 let period = null; // null for the newest one
 let series = null; // null while it is being loaded
 let seriesRelease = null; // the release of the series
+let viewSize = VIEWS[0]; // number of periods looked at; Infinity for all of them
+let viewEnd = null; // the last of them; null for the newest one
 let redraw = () => {};
 
 export async function showAnswers(newest) {
   status = newest;
   const ready = status.releases.filter((candidate) => candidate.questions.length);
   byId("answers-intro").textContent = ready.length
-    ? "Shares of the real people, estimated from the synthetic ones: padding is subtracted, and the 95% intervals follow from the known noise alone. Noise may make the estimate of a small share negative."
+    ? status.open
+      ? "Estimated from the synthetic people. A share is among those who have been present for as many periods as the question is about. The 95% intervals follow from the known noise alone. Noise may make the estimate of a small number negative."
+      : "Shares of the real people, estimated from the synthetic ones: padding is subtracted, and the 95% intervals follow from the known noise alone. Noise may make the estimate of a small share negative."
     : "The first answers appear with the first columns.";
   if (!ready.length) {
     byId("answers-body").replaceChildren(h("p", { class: "empty" }, describeWait()));
@@ -28,11 +33,58 @@ export async function showAnswers(newest) {
   }
   if (!byId("question")) byId("answers-body").replaceChildren(...createControls());
   chooseRelease(ready.find((candidate) => candidate.name === chosenRelease) ?? ready[0], ready);
+  showView();
   await Promise.all([showSeries(), showBins()]);
 }
 
+// The periods that are looked at, of an open study; null for the whole study.
+function view() {
+  if (!status.open) return null;
+  const newest = currentRelease().columns;
+  const last = Math.min(viewEnd ?? newest, newest);
+  return { first: Math.max(1, last - viewSize + 1), last, newest };
+}
+
+// The periods as parameters of a request.
+const viewParameters = () => (view() === null ? [] : [["from", view().first], ["to", view().last]]);
+
+function showView() {
+  const shown = view();
+  const box = byId("view");
+  box.hidden = shown === null || shown.newest <= VIEWS[0];
+  if (box.hidden) return;
+  byId("view-text").textContent = `Periods ${formatInteger(shown.first)} to ${formatInteger(shown.last)} of ${formatInteger(shown.newest)}${viewSize === Infinity && shown.newest > VIEWS.at(-1) ? `, of which ${VIEWS.at(-1)} are shown` : ""}`;
+  byId("view-older").disabled = shown.first === 1;
+  byId("view-newer").disabled = shown.last === shown.newest;
+}
+
+function createView() {
+  const sizes = [...VIEWS.map((size) => h("option", { value: size }, `${size} periods`)), h("option", { value: Infinity }, "all periods")];
+  return h(
+    "div",
+    { class: "view", id: "view", hidden: true },
+    h("label", { class: "field" }, h("span", {}, "Show"), h("select", { id: "view-size", onchange: (event) => changeView(Number(event.target.value), viewEnd) }, sizes)),
+    h("button", { type: "button", class: "quiet", id: "view-older", onclick: () => moveView(-1) }, "Older"),
+    h("button", { type: "button", class: "quiet", id: "view-newer", onclick: () => moveView(1) }, "Newer"),
+    h("p", { class: "quiet-text", id: "view-text", role: "status" }),
+  );
+}
+
+function moveView(direction) {
+  const { last, newest } = view();
+  const end = Math.max(last + direction * viewSize, Math.min(viewSize, newest));
+  changeView(viewSize, end >= newest ? null : end);
+}
+
+function changeView(size, end) {
+  [viewSize, viewEnd] = [size, size === Infinity ? null : end];
+  clearAnswer();
+  showView();
+  reloadOnFailure(Promise.all([showSeries(), showBins()]));
+}
+
 function describeWait() {
-  const first = Math.min(...status.releases.map((candidate) => candidate.k ?? 1));
+  const first = Math.min(...status.releases.map((candidate) => candidate.first_column));
   return `Nothing is published yet. The first columns appear when period ${first} is closed and released.`;
 }
 
@@ -51,6 +103,7 @@ function createControls() {
       "figure",
       { class: "card answer" },
       h("figcaption", {}, h("p", { class: "asked", id: "asked" }), h("p", { class: "reading" }, h("span", { class: "figure", id: "reading-value" }), h("span", { id: "reading-rest" }))),
+      createView(),
       box,
       h("label", { class: "slider" }, h("span", {}, "Period"), h("input", { type: "range", id: "period", step: 1, oninput: (event) => choosePeriod(Number(event.target.value)) })),
       h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Answers by period", id: "answers-table" })),
@@ -116,13 +169,15 @@ function chooseQuery(next) {
 
 async function showSeries() {
   const [requestedRelease, requestedQuery] = [release, query];
-  const found = await getJson("series", [["release", release], ["query", query]]);
-  if (requestedRelease !== release || requestedQuery !== query) return; // the reader has chosen another question meanwhile
+  const requestedView = JSON.stringify(viewParameters());
+  const found = await getJson("series", [["release", release], ["query", query], ...viewParameters()]);
+  // The reader may have chosen something else meanwhile.
+  if (requestedRelease !== release || requestedQuery !== query || requestedView !== JSON.stringify(viewParameters())) return;
   [series, seriesRelease] = [found.series[0], currentRelease()];
   const slider = byId("period");
   slider.disabled = false;
   if (series.periods.length) [slider.min, slider.max] = [series.periods[0], series.periods.at(-1)];
-  byId("asked").textContent = `Share of people with ${series.label}`;
+  byId("asked").textContent = series.unit === "people" ? `Number of ${series.label}` : `Share of ${status.open ? "those present" : "people"} with ${series.label}`;
   showTable();
   choosePeriod(period);
 }
@@ -140,11 +195,11 @@ function choosePeriod(next) {
   }
   const [value, low, high] = [series.value[index], series.low[index], series.high[index]];
   const half = (high - low) / 2;
-  byId("reading-value").textContent = formatPercent(value, half);
-  byId("reading-rest").textContent = `in period ${formatInteger(nearest)}, 95% interval ${formatInterval(low, high)}${clampingNote(nearest)}`;
+  byId("reading-value").textContent = formatAnswer(series.unit, value, half);
+  byId("reading-rest").textContent = `in period ${formatInteger(nearest)}, 95% interval ${formatAnswerInterval(series.unit, low, high)}${clampingNote(nearest)}`;
   const slider = byId("period");
   slider.value = nearest;
-  slider.setAttribute("aria-valuetext", `Period ${nearest}: ${formatPercent(value, half)}, 95% interval ${formatInterval(low, high)}${clampingNote(nearest)}`);
+  slider.setAttribute("aria-valuetext", `Period ${nearest}: ${formatAnswer(series.unit, value, half)}, 95% interval ${formatAnswerInterval(series.unit, low, high)}${clampingNote(nearest)}`);
   redraw();
 }
 
@@ -159,8 +214,8 @@ function clampingNote(one) {
 
 function drawChart(width) {
   if (series === null) return h("p", { class: "empty" }, "Loading…");
-  if (!series.periods.length) return h("p", { class: "empty" }, "This question can be answered from a later period on.");
-  const drawing = lineChart(series, status.horizon, width, period ?? series.periods.at(-1), clampedPeriods(seriesRelease));
+  if (!series.periods.length) return h("p", { class: "empty" }, status.open ? "Too few people can be asked in these periods." : "This question can be answered from a later period on.");
+  const drawing = lineChart(series, shownPeriods(status.horizon, series, view()), width, period ?? series.periods.at(-1), clampedPeriods(seriesRelease));
   // Aligns the slider with the chart: its thumb, 16 pixels wide, is below the point that it selects.
   const [left, right] = drawing.span;
   byId("period").style.marginLeft = `${left - 8}px`;
@@ -172,10 +227,10 @@ function showTable() {
   const marked = clampedPeriods(seriesRelease);
   const rows = series.periods.map((one, index) => {
     const half = (series.high[index] - series.low[index]) / 2;
-    const cells = [series.value[index], series.low[index], series.high[index]].map((share) => h("td", { class: "number" }, formatPercent(share, half)));
+    const cells = [series.value[index], series.low[index], series.high[index]].map((share) => h("td", { class: "number" }, formatAnswer(series.unit, share, half)));
     return h("tr", {}, h("th", { scope: "row" }, formatInteger(one)), cells, marked.length ? h("td", {}, marked.includes(one) ? "too narrow" : "") : null);
   });
-  const head = ["Period", "Share", "Low", "High", ...(marked.length ? ["Interval"] : [])].map((name) => h("th", { scope: "col" }, name));
+  const head = ["Period", series.unit === "people" ? "People" : "Share", "Low", "High", ...(marked.length ? ["Interval"] : [])].map((name) => h("th", { scope: "col" }, name));
   byId("answers-table").replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
@@ -188,10 +243,11 @@ function search() {
 
 async function showBins() {
   const [chosen, text] = [currentRelease(), byId("bin-search").value.trim()];
+  const requestedView = JSON.stringify(viewParameters());
   const found = await getJson("bins", [["release", chosen.name], ["limit", MAX_BINS], ["search", text]]);
   const names = found.bins.map((bin) => bin.query);
-  const all = names.length ? (await getJson("series", [["release", chosen.name], ...names.map((name) => ["query", name])])).series : [];
-  if (chosen.name !== release || text !== byId("bin-search").value.trim()) return;
+  const all = names.length ? (await getJson("series", [["release", chosen.name], ...names.map((name) => ["query", name]), ...viewParameters()])).series : [];
+  if (chosen.name !== release || text !== byId("bin-search").value.trim() || requestedView !== JSON.stringify(viewParameters())) return;
   byId("bins-title").textContent = chosen.counts_title;
   byId("bins-summary").textContent = `${describeBins(found, text)}${clampedPeriods(chosen).includes(chosen.columns) ? " Bins were clamped in the newest period: its intervals are too narrow." : ""}`;
   byId("bin-field").hidden = found.total <= MAX_BINS;
@@ -201,7 +257,8 @@ async function showBins() {
 function describeBins(found, text) {
   const of = text ? `${formatCount(found.matched, "bin")} with “${text}”` : formatCount(found.total, "bin");
   const listed = found.bins.length < found.matched ? `The ${found.bins.length} largest of ${of}` : found.matched ? `All ${of}` : `No bin has “${text}” in its label`;
-  return `${listed}. Each chart has its own scale; the band is the 95% interval.`;
+  const sinceEntry = found.bins.some((bin) => bin.label.startsWith("^")) ? " A label with ^ is everything since a person entered." : "";
+  return `${listed}.${status.open ? sinceEntry : ""} Each chart has its own scale; the band is the 95% interval.`;
 }
 
 function breakable(label) {
@@ -211,13 +268,14 @@ function breakable(label) {
 function binButton(bin, binSeries) {
   const half = (bin.high - bin.low) / 2;
   const box = h("span", { class: "drawing" });
+  const value = bin.value === null ? "–" : [formatPercent(bin.value, half), h("small", {}, ` ± ${formatPercent(half, half)}`)];
   const button = h(
     "button",
     { type: "button", class: "bin", "data-query": bin.query, "aria-pressed": String(bin.query === query), onclick: () => chooseQuery(bin.query) },
-    h("span", { class: "bin-label" }, bin.query.startsWith("atleast:") ? `≥ ${bin.label}` : breakable(bin.label)),
-    h("span", { class: "bin-value" }, formatPercent(bin.value, half), h("small", {}, ` ± ${formatPercent(half, half)}`)),
+    h("span", { class: "bin-label" }, /^(atleast|spell):/.test(bin.query) ? `≥ ${bin.label}` : breakable(bin.label)),
+    h("span", { class: "bin-value" }, value),
     box,
   );
-  requestAnimationFrame(drawAtWidth(box, (width) => smallChart(binSeries, status.horizon, width)));
+  if (binSeries.periods.length) requestAnimationFrame(drawAtWidth(box, (width) => smallChart(binSeries, shownPeriods(status.horizon, binSeries, view()), width)));
   return button;
 }

@@ -4,8 +4,8 @@ import { byId, h } from "/static/elements.js";
 import { formatChance, formatCost, formatCount, formatDelta, formatEpsilon, formatInteger } from "/static/words.js";
 
 export function showBudget(status) {
-  const rows = status.releases.map((release) => meter(release.name, release.rho_spent, release.rho, release.summary, release));
-  const all = meter("The whole study", status.rho_spent, status.rho, `ε ${formatEpsilon(status.epsilon_spent)} of ${formatEpsilon(status.epsilon)} at δ ${formatDelta(status.delta)}`, status);
+  const rows = status.releases.map((release) => meter(release.name, release.rho_spent, release.rho, release.summary, release, status.open));
+  const all = meter(status.open ? "One person’s whole participation" : "The whole study", status.rho_spent, status.rho, `ε ${formatEpsilon(status.epsilon_spent)} of ${formatEpsilon(status.epsilon)} at δ ${formatDelta(status.delta)}`, status, status.open);
   all.classList.add("total");
   byId("budget-meters").replaceChildren(...rows, all);
   byId("budget-words").replaceChildren(...words(status));
@@ -18,10 +18,10 @@ function replaceOne(costs) {
   return h("p", { class: "meter-text" }, `The same noise under replace-one: ρ ${formatCost(costs.rho_spent_replace_one)} of ${formatCost(costs.rho_replace_one)}${epsilons}`);
 }
 
-function meter(name, spent, rho, more, costs) {
+function meter(name, spent, rho, more, costs, perPerson) {
   const share = Math.min(1, spent / rho);
   const left = Math.max(0, 1 - spent / rho);
-  const text = `ρ ${formatCost(spent)} of ${formatCost(rho)} spent, ${Math.floor(100 * left + 1e-9)}% left`;
+  const text = perPerson ? `ρ ${formatCost(spent)} of at most ${formatCost(rho)} per person` : `ρ ${formatCost(spent)} of ${formatCost(rho)} spent, ${Math.floor(100 * left + 1e-9)}% left`;
   const fill = h("span", { class: spent > rho * (1 + 1e-12) ? "fill over" : "fill" });
   fill.style.width = `${100 * share}%`;
   return h(
@@ -34,12 +34,30 @@ function meter(name, spent, rho, more, costs) {
   );
 }
 
+// How many times as likely an outcome becomes at most.
+function timesAsLikely(status) {
+  const factor = Math.exp(status.epsilon);
+  return factor < 100 ? (Math.ceil(100 * factor) / 100).toFixed(2) : factor < 1e6 ? formatInteger(Math.ceil(factor)) : `e^${formatEpsilon(status.epsilon)}`;
+}
+
+function openWords(status) {
+  const changed =
+    status.adjacency === "add-remove"
+      ? "one person had not taken part, or one more had"
+      : "one person’s whole participation, its beginning and its end included, were replaced by any other";
+  return [
+    h("p", {}, `If ${changed} (${status.adjacency}), everything published here, however long the study goes on, would look almost the same: no outcome becomes more than ${timesAsLikely(status)} times as likely, except with a probability of ${formatChance(status.delta)}.`),
+    h("p", {}, `That is the whole budget, ρ ${formatCost(status.rho)} in zero-concentrated differential privacy, or ε ${formatEpsilon(status.epsilon)} at δ ${formatDelta(status.delta)}. It is a bound for one person, who is present for at most ${formatCount(status.tenure, "period")} and never comes back. So what is spent rises in the first periods and then stays, however many follow.`),
+    h("p", {}, "How many people take part is protected too. The numbers of people who are present, enter and leave are estimates."),
+  ];
+}
+
 function words(status) {
   const title = h("h3", {}, "In plain words");
   if (status.insecure)
     return [title, h("p", {}, "Nobody is protected: the noise comes from a seed, and anyone who has the seed can subtract it. The costs shown are those that real noise would have.")];
-  const factor = Math.exp(status.epsilon);
-  const times = factor < 100 ? (Math.ceil(100 * factor) / 100).toFixed(2) : factor < 1e6 ? formatInteger(Math.ceil(factor)) : `e^${formatEpsilon(status.epsilon)}`;
+  if (status.open) return [title, ...openWords(status)];
+  const times = timesAsLikely(status);
   const changed =
     status.adjacency === "replace-one"
       ? "one person’s whole history were replaced by any other"

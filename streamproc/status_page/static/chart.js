@@ -1,7 +1,7 @@
 // Charts as SVG: a line with its 95% band, a small version of it, and bars of the smallest bin.
 
 import { s } from "/static/elements.js";
-import { formatAxisPercent, formatInteger } from "/static/words.js";
+import { formatAxisPercent, formatInteger, formatPeople } from "/static/words.js";
 
 const path = (points) => points.map(([x, y], index) => `${index ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
@@ -27,9 +27,11 @@ export function valueRange(series) {
   return [low > 0 && low < high * 0.6 ? 0 : low - room, high + room];
 }
 
-// The last period of the horizontal axis: the end of the study, unless most of the chart would then be empty.
-export function lastShownPeriod(horizon, last) {
-  return Math.min(horizon, Math.max(24, Math.ceil(1.35 * last)));
+// The first and the last period of the horizontal axis. It ends with the study, unless most of the chart would then be empty;
+// of an open study it is the part of the study that is looked at.
+export function shownPeriods(horizon, series, view) {
+  if (view !== null) return [view.first, Math.max(view.last, view.first + 1)];
+  return [1, Math.min(horizon, Math.max(24, Math.ceil(1.35 * series.periods.at(-1))))];
 }
 
 function band(series, x, y) {
@@ -46,12 +48,12 @@ function line(series, x, y) {
   return s("path", { class: "line", d: path(series.periods.map((period, index) => [x(period), y(series.value[index])])) });
 }
 
-export function lineChart(series, horizon, width, chosen, clamped) {
+export function lineChart(series, [begin, end], width, chosen, clamped) {
   const last = series.periods.at(-1);
-  const end = lastShownPeriod(horizon, last);
+  const isCount = series.unit === "people";
   const height = width < 520 ? 240 : 320;
   const [left, right, top, bottom] = [48, 18, 14, 34];
-  const x = end > 1 ? linearScale(1, end, left + 14, width - right) : () => (left + width) / 2;
+  const x = end > begin ? linearScale(begin, end, left + 14, width - right) : () => (left + width) / 2;
   const [low, high] = valueRange(series);
   const y = linearScale(low, high, height - bottom, top);
   const marks = ticks(low, high, 5);
@@ -61,7 +63,7 @@ export function lineChart(series, horizon, width, chosen, clamped) {
   for (const mark of marks) {
     drawing.append(
       s("line", { class: Math.abs(mark) < 1e-12 ? "zero" : "grid", x1: left, x2: width - right + 8, y1: y(mark), y2: y(mark) }),
-      s("text", { class: "tick", x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, formatAxisPercent(mark, decimals)),
+      s("text", { class: "tick", x: left - 8, y: y(mark) + 4, "text-anchor": "end" }, isCount ? formatPeople(mark) : formatAxisPercent(mark, decimals)),
     );
   }
   if (low > 0) drawing.append(s("text", { class: "tick", x: left + 8, y: height - bottom - 8 }, "This scale does not start at 0."));
@@ -70,10 +72,10 @@ export function lineChart(series, horizon, width, chosen, clamped) {
     drawing.append(s("rect", { class: "future", x: edge, y: top, width: width - right + 8 - edge, height: height - bottom - top, rx: 3 }));
     if (width - right - edge > 70) drawing.append(s("text", { class: "tick", x: edge + 9, y: top + 17 }, "to come"));
   }
-  const every = Math.max(1, ...ticks(1, end, Math.min(end, width / 46)).slice(0, 2).map((tick, index, both) => (index ? Math.round(tick - both[0]) : 1)));
-  for (let period = 1; period <= end; period += 1) {
-    if (period !== 1 && period % every !== 0 && every > 1) continue;
-    if (every > 1 && period !== 1 && period < every / 2 + 1) continue;
+  const every = Math.max(1, ...ticks(begin, end, Math.min(end - begin + 1, width / 46)).slice(0, 2).map((tick, index, both) => (index ? Math.round(tick - both[0]) : 1)));
+  for (let period = begin; period <= end; period += 1) {
+    if (period !== begin && period % every !== 0 && every > 1) continue;
+    if (every > 1 && period !== begin && period < begin + every / 2) continue;
     drawing.append(s("text", { class: "tick", x: x(period), y: height - bottom + 20, "text-anchor": "middle" }, formatInteger(period)));
   }
   drawing.append(band(series, x, y), line(series, x, y));
@@ -95,9 +97,8 @@ export function lineChart(series, horizon, width, chosen, clamped) {
   return drawing;
 }
 
-export function smallChart(series, horizon, width, height = 54) {
-  const end = lastShownPeriod(horizon, series.periods.at(-1));
-  const x = end > 1 ? linearScale(1, end, 4, width - 4) : () => width / 2;
+export function smallChart(series, [begin, end], width, height = 54) {
+  const x = end > begin ? linearScale(begin, end, 4, width - 4) : () => width / 2;
   const [low, high] = valueRange(series);
   const y = linearScale(low, high, height - 3, 3);
   const last = series.periods.length - 1;

@@ -54,7 +54,8 @@ export function showSubscribe(status) {
 
 function fileLink(release) {
   if (release.columns === 0) return h("li", {}, `${release.name}: no column yet`);
-  const about = release.column_bytes === null ? "" : `, packed ${formatBytes(release.column_bytes * release.columns)}`;
+  const packed = release.people === null ? `, packed ${formatBytes(release.column_bytes * release.columns)}` : `, the last one packed ${formatBytes(release.column_bytes)}; a cell is empty where a person is not present`;
+  const about = release.column_bytes === null ? "" : packed;
   return h("li", {}, h("a", { href: `/api/v1/releases/${release.name}.csv`, download: "" }, `${release.name}.csv`), ` ${release.columns} columns${about}`);
 }
 

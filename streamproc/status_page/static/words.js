@@ -28,6 +28,13 @@ export function formatPercent(share, half) {
   return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212")}%`;
 }
 
+export const formatPeople = (count) => formatInteger(Math.round(count)).replace("-", "\u2212");
+
+// An answer and its interval: a share in percent, or a number of people.
+export const formatAnswer = (unit, value, half) => (unit === "people" ? formatPeople(value) : formatPercent(value, half));
+
+export const formatAnswerInterval = (unit, low, high) => (unit === "people" ? `${formatPeople(low)} to ${formatPeople(high)}` : formatInterval(low, high));
+
 export function formatAxisPercent(share, decimals) {
   return `${(100 * share).toFixed(decimals).replace(/^-(?=0\.?0*$)/, "").replace("-", "\u2212")}%`;
 }

@@ -34,12 +34,12 @@ def measure(quick: bool = False) -> Iterator[Result]:
     """The paper's simulated study, in which every report is a one."""
     people, runs = (100, 2) if quick else (25_000, 1000)
     study = parse_study(_STUDY)
-    tallies = tallies_of(study, np.ones((people, study.horizon), dtype=np.uint8))
+    tallies = tallies_of(study, np.ones((people, study.last_period), dtype=np.uint8))
     start = perf_counter()
     finished = sum(repeat_study(study, make_contracts(study, people, SystemEntropy()), tallies, periods_released, runs))
     seconds = perf_counter() - start
-    if finished != runs * study.horizon:
-        raise RuntimeError(f"{runs} runs of {study.horizon} periods released {finished}")
+    if finished != runs * study.last_period:
+        raise RuntimeError(f"{runs} runs of {study.last_period} periods released {finished}")
     yield Result(name=f"{runs} repetitions, n={people} T=12 k=3", value=seconds, unit="s")
 
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Release, SpellRelease, Study, WindowRelease
 
+CLOSED_ADJACENCIES = (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
+"""The adjacencies that a closed study can have."""
+
 
 def build_study(
     *releases: Release,
     name: str = "study",
     alphabet: Sequence[str] = ("0", "1"),
-    horizon: int = 3,
+    horizon: int | None = 3,
     rho: float = 1.0,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
     population: Population | None = None,
@@ -27,7 +30,7 @@ def build_study(
     of their own divide equally what the others leave of the budget. `roster` counts only without a `population`.
     """
     chosen = releases or (
-        WindowRelease("w", k=min(2, horizon)),
+        WindowRelease("w", k=min(2, horizon or 2)),
         CumulativeRelease("c", event=(alphabet[-1],), weights="rule"),
     )
     return Study(

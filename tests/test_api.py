@@ -350,7 +350,7 @@ async def test_a_stream_takes_reports_and_shows_each_column(folder: Path, study:
     )
     try:
         async with sp.connect(study, broker="embedded:log") as stream:
-            for period in range(1, study.horizon + 1):
+            for period in range(1, study.last_period + 1):
                 symbols = [study.alphabet[symbol] for symbol in people.symbols[:, period - 1]]
                 await stream.report_all(people.ids, period=period, symbols=symbols)
                 await stream.close_period(period)

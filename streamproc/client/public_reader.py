@@ -192,8 +192,8 @@ class PublicReader:
 
     @property
     def n(self) -> int | None:
-        """Number of real people, which the contracts state; None before the first column."""
-        return next((contract.n for contract in self.contracts().values()), None)
+        """Number of real people, which the contracts state; None before the first column, and in an open study."""
+        return next((contract.n for contract in self.contracts().values() if not contract.is_open), None)
 
     @property
     def insecure(self) -> bool | None:
@@ -205,9 +205,14 @@ class PublicReader:
         return {n: r.contract.contract for n, r in self._releases.items() if r.contract is not None}
 
     def n_star(self, name: str) -> int | None:
-        """Number of synthetic people of a release; None before its first column."""
-        contract = self._releases[name].contract
-        return None if contract is None else contract.n_star
+        """Number of synthetic people of a release, in an open study also those who have left.
+
+        None before its first column.
+        """
+        record = self._releases[name].contract
+        if record is None or not record.contract.is_open:
+            return None if record is None else record.n_star
+        return self.ledger.periods[-1].releases[name].n_star if self.ledger and self.ledger.periods else None
 
     def columns(self, name: str) -> Sequence[DecodedColumn]:
         """The columns of a release that are in the ledger and were not taken, in order.
@@ -250,7 +255,7 @@ class PublicReader:
             listed, found = self._listed(name), release.taken + len(self.columns(name))
             if found < listed:
                 raise VerificationFailed(f"release {name}: the ledger has {listed} columns, its topic {found}")
-        over = self.ledger is not None and self.period == self.study.last_period and self.ledger.intents
+        over = self.ledger is not None and self.is_over and self.ledger.intents
         if over or self._verifier.has_begun:
             raise VerificationFailed(f"the ledger goes on after its last record of a period, {self.period}")
         surplus = self._surplus()

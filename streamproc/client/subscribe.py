@@ -36,7 +36,7 @@ async def subscribe(
     timeout: float = 30.0,
     waits: Callable[[Mapping[str, Period]], None] | None = None,
 ) -> AsyncIterator[ReleasedColumn]:
-    """Yield every column of a release (by default of all releases) once, from the first on; ends after period `T`.
+    """Yield every column of a release (by default of all releases) once, from the first on; ends after the last period.
 
     Raises LogUnavailable if the broker is unavailable for longer than `timeout` seconds, and VerificationFailed if a column
     is not that of the ledger. `waits` is called once, when all present columns were yielded and more will follow, with the
@@ -45,11 +45,11 @@ async def subscribe(
     names = [release] if release is not None else [r.name for r in study.releases]
     for name in names:
         study.release(name)
-    yielded, outage = dict.fromkeys(names, 0), OutageTimeout(timeout)
-    while min(yielded.values()) < study.last_period:
+    yielded, outage, over = dict.fromkeys(names, 0), OutageTimeout(timeout), False
+    while not over:
         public = PublicReader(log, study)
         try:
-            while min(yielded.values()) < study.last_period:
+            while not over:
                 await public.poll(timeout=0.5)
                 outage.reset()
                 quiet = True
@@ -58,7 +58,8 @@ async def subscribe(
                         yielded[name] += 1
                         quiet = False
                         yield column
-                if waits is not None and quiet and await _is_caught_up(public, yielded):
+                over = public.is_over and min(yielded.values()) == public.period
+                if waits is not None and quiet and not over and await _is_caught_up(public, yielded):
                     waits(
                         {
                             name: _next_period(study.release(name), yielded[name])

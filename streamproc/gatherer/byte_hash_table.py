@@ -54,7 +54,10 @@ class ByteHashTable:
         return found
 
     def put(self, strings: ByteStrings, numbers: IntArray) -> None:
-        """Add strings that are not in the table. Empty strings and strings of 64 bytes or more are ignored."""
+        """Add strings, or replace their numbers. Empty strings and strings of 64 bytes or more are ignored.
+
+        A string that is in the table already counts twice in the size of the table until `discard_negative`.
+        """
         longest = int(strings.lengths.max(initial=0, where=strings.lengths < 8 * MAX_WORDS))
         words = max(longest // 8 + 1, self._words)
         slots = len(self._numbers)
@@ -64,6 +67,22 @@ class ByteHashTable:
             self._rebuild(words, slots)
         keys, held = self._keys_of(strings)
         self._insert(keys[held], numbers[held])
+
+    def renumber(self, numbers: IntArray) -> None:
+        """Replace each number that is not negative by its entry in `numbers`."""
+        taken = np.flatnonzero((self._keys[:, 0] != 0) & (self._numbers >= 0))
+        self._numbers[taken] = numbers[self._numbers[taken]]
+
+    def discard_negative(self) -> None:
+        """Remove the strings whose number is negative, and release their memory."""
+        stays = (self._keys[:, 0] != 0) & (self._numbers >= 0)
+        keys, numbers = self._keys[stays], self._numbers[stays]
+        slots = _MIN_SLOTS
+        while 2 * len(keys) > slots:
+            slots *= 2
+        self._allocate(self._words, slots)
+        self._used = 0
+        self._insert(keys, numbers)
 
     def _rebuild(self, words: int, slots: int) -> None:
         taken = self._keys[:, 0] != 0

@@ -107,6 +107,20 @@ class OpenPeriods:
         superseded = [reports.make_dense() for reports in self._reports.values() if _is_smaller_dense(reports, people)]
         return np.concatenate([np.empty(0, dtype=np.int64), *superseded])
 
+    def discard_after(self, last: int) -> IntArray:
+        """Drop the reports for periods after `last`; return their offsets."""
+        dropped = [np.empty(0, dtype=np.int64)]
+        for period in [period for period in self._reports if period > last]:
+            dropped.append(self._reports.pop(period).offsets)
+        return np.concatenate(dropped)
+
+    def rows_with_reports(self, people: int) -> npt.NDArray[np.bool_]:
+        """For each of `people` rows, whether there is a report of any open period."""
+        found = np.zeros(people, dtype=np.bool_)
+        for reports in self._reports.values():
+            reports.mark_rows(found)
+        return found
+
     def _of(self, period: int) -> PeriodReports:
         if period not in self._reports:
             self._reports[period] = self._new({})
@@ -128,7 +142,7 @@ class OpenPeriods:
                     continue
                 parts.setdefault(kind + name.removeprefix(_OPEN), []).append(array)
                 if name.removeprefix(_OPEN) == "offsets":
-                    parts.setdefault(f"{kind}periods", []).append(np.array([period], dtype=np.uint16))
+                    parts.setdefault(f"{kind}periods", []).append(_narrow(np.array([period])))
                     parts.setdefault(f"{kind}lengths", []).append(np.array([len(array)], dtype=np.int64))
         return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
@@ -146,6 +160,11 @@ class OpenPeriods:
                 by_period.setdefault(period, {}).update({prefix + name: array for name, array in arrays.items()})
         self._reports = {period: self._new(arrays) for period, arrays in by_period.items()}
         return self
+
+
+def _narrow(periods: IntArray) -> npt.NDArray[np.generic]:
+    """Periods as a checkpoint holds them: in 2 bytes each if they fit."""
+    return periods.astype(np.uint16 if periods.max(initial=0) < 2**16 else np.uint32)
 
 
 def _is_smaller_dense(reports: PeriodReports, people: int | None) -> bool:
@@ -178,7 +197,7 @@ def _thinned(arrays: Arrays) -> Arrays:
     return arrays | {"rows": rows, "symbols": symbols[rows], "offsets": offsets[rows]}
 
 
-_EARLY = np.dtype([("period", np.uint16), ("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
+_EARLY = np.dtype([("period", np.uint32), ("row", np.uint32), ("symbol", np.uint8), ("offset", np.int64)])
 
 
 class ReportArrays(NamedTuple):
@@ -232,6 +251,17 @@ class EarlyReports:
             found["row"].astype(np.int64), found["period"].astype(np.int64), found["symbol"].copy(), found["offset"].copy()
         )
 
+    def discard_after(self, last: int) -> IntArray:
+        """Drop the reports for periods after `last`; return their offsets."""
+        beyond = self._kept["period"] > last
+        dropped: IntArray = self._kept["offset"][beyond]
+        self._keep_only(~beyond)
+        return dropped
+
+    def mark_rows(self, found: npt.NDArray[np.bool_]) -> None:
+        """Set the entry of each row that has a report."""
+        found[self._kept["row"]] = True
+
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop the reports of non-members and renumber the rows; return the offsets of the dropped reports."""
         stays = members[self._kept["row"]]
@@ -244,9 +274,12 @@ class EarlyReports:
         self._buffer = self._kept[stays]
         self._used = len(self._buffer)
 
-    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+    def arrays(self) -> Arrays:
         """All reports, for a checkpoint; empty if there are none."""
-        return {f"early/{name}": self._kept[name].copy() for name in _EARLY.names or ()} if self._used else {}
+        if not self._used:
+            return {}
+        state: Arrays = {f"early/{name}": self._kept[name].copy() for name in _EARLY.names or ()}
+        return state | {"early/period": _narrow(self._kept["period"])}
 
     @classmethod
     def restored(cls, state: Mapping[str, npt.NDArray[np.generic]]) -> EarlyReports:

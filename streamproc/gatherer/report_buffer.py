@@ -67,6 +67,15 @@ class PeriodReports(Protocol):
         """Drop the rows that are not members and renumber the others; return the offsets of the dropped reports."""
         ...
 
+    @property
+    def offsets(self) -> IntArray:
+        """The offsets of all stored reports, also of superseded ones that no call has returned."""
+        ...
+
+    def mark_rows(self, found: npt.NDArray[np.bool_]) -> None:
+        """Set the entry of each row that has a report."""
+        ...
+
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """All reports, for a checkpoint."""
         ...
@@ -112,6 +121,15 @@ class KeepFirst:
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop the reports of non-members; return their offsets."""
         return np.sort(self._first.retain(members))
+
+    @property
+    def offsets(self) -> IntArray:
+        """The offsets of all stored reports."""
+        return self._first.reported_offsets
+
+    def mark_rows(self, found: npt.NDArray[np.bool_]) -> None:
+        """Set the entry of each row that has a report."""
+        found[self._first.reported_rows] = True
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """All reports, for a checkpoint; with `rows` if they are stored sparsely."""
@@ -179,6 +197,16 @@ class KeepLast:
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Drop the reports of non-members; return their offsets."""
         return np.sort(np.concatenate([self._last.retain(members), self._open.retain(members)]))
+
+    @property
+    def offsets(self) -> IntArray:
+        """The offsets of all stored reports."""
+        return np.concatenate([self._last.reported_offsets, self._open.offsets])
+
+    def mark_rows(self, found: npt.NDArray[np.bool_]) -> None:
+        """Set the entry of each row that has a report."""
+        found[self._last.reported_rows] = True
+        found[self._open.rows] = True
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """All reports, for a checkpoint. Undecided reports are in the order of the log."""
@@ -264,6 +292,17 @@ class ReportPerRow:
         dropped: IntArray = self.offsets[: len(members)][~members]
         self.symbols, self.offsets = self.symbols[: len(members)][members], self.offsets[: len(members)][members]
         return dropped[dropped < NO_OFFSET]
+
+    @property
+    def reported_rows(self) -> IntArray:
+        """The rows that have a report."""
+        return np.flatnonzero(self.symbols != NO_SYMBOL)
+
+    @property
+    def reported_offsets(self) -> IntArray:
+        """The offset of each stored report."""
+        reported: IntArray = self.offsets[self.offsets != NO_OFFSET]
+        return reported
 
     def grow(self, rows: int) -> None:
         """Allocate at least this many rows."""
@@ -374,4 +413,16 @@ class SparseReportPerRow:
 
     def retain(self, members: npt.NDArray[np.bool_]) -> IntArray:
         """Keep the rows of members only; return the offsets of the dropped reports."""
-        return self.reports.retain(members)
+        dropped = self.reports.retain(members)
+        self._distinct = min(self._distinct, len(self.reports))
+        return dropped
+
+    @property
+    def reported_rows(self) -> IntArray:
+        """The row of each stored report."""
+        return self.reports.rows
+
+    @property
+    def reported_offsets(self) -> IntArray:
+        """The offset of each stored report, also of superseded ones that no call has returned."""
+        return self.reports.offsets

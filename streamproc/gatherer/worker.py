@@ -10,8 +10,12 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from streamproc.errors import Malformed, OffsetLost, StateFileUnusable, TopicLost
-from streamproc.gatherer.logic import GathererLogic, PartitionContext
+from streamproc.gatherer.departed import stored_digests
+from streamproc.gatherer.logic import GathererLogic
+from streamproc.gatherer.open_logic import OpenGathererLogic
+from streamproc.gatherer.partition_logic import PartitionContext, PartitionLogic
 from streamproc.gatherer.reject_writer import RejectWriter
+from streamproc.gatherer.segment_files import read_segments, write_segments
 from streamproc.log.control_topic import ControlFollower
 from streamproc.log.port import Log, Offset, Reader, read_to_end
 from streamproc.privacy.types import Period
@@ -30,7 +34,7 @@ from streamproc.study.fingerprint import roster_digest
 READ_BATCH = 20_000
 """Maximum number of records per read and of rejects per append. Each call also costs a few metadata requests."""
 
-Save: TypeAlias = Callable[[GathererLogic, Offset], int]
+Save: TypeAlias = Callable[[PartitionLogic, Offset], int]
 """Writes a checkpoint of the logic and the position up to which it has read; returns its size in bytes."""
 
 
@@ -110,7 +114,7 @@ class Gatherer:
         """The size in bytes of the checkpoint that it resumed from; None if there was none."""
 
     async def run(self) -> None:
-        """Gather until period `T` is tallied.
+        """Gather until the last period of the study is tallied.
 
         Raises StudyChanged, LedgerConflict, StateFileUnusable or TopicLost if the log or the checkpoint is not the study's.
         """
@@ -174,7 +178,7 @@ class Gatherer:
             self._observer.waits_for_study(self._partition)
             await self._ports.clock.sleep(0.2)
 
-    def _resume(self, context: PartitionContext, fingerprint: bytes) -> tuple[GathererLogic, Offset, bytes | None, Offset]:
+    def _resume(self, context: PartitionContext, fingerprint: bytes) -> tuple[PartitionLogic, Offset, bytes | None, Offset]:
         """The state, its position in the reports topic, the id of that topic, and the position in the rejects topic.
 
         State files before version 2 hold no topic id, which is then None. Those before version 3 hold no position in the
@@ -183,12 +187,13 @@ class Gatherer:
         content = self._ports.state_folder.read(self._file)
         self._resumed_bytes = None if content is None else len(content)
         if content is None:
-            return GathererLogic(context), Offset(0), None, Offset(0)
+            new = OpenGathererLogic if context.study.is_open else GathererLogic
+            return new(context), Offset(0), None, Offset(0)
         try:
             state = unpack_arrays(unseal(content, fingerprint))
             if state["key"] != context.key_fingerprint:
                 raise StateFileUnusable(self._file, "not of the study's key; was the control topic recreated?")
-            logic = GathererLogic.restored(context, state["arrays"])
+            logic = self._restored(context, fingerprint, state["arrays"])
             return logic, Offset(state["position"]), state.get("topic"), Offset(state.get("rejects", 0))
         except OldStateFile as old:
             raise StateFileUnusable(self._file, old.reason) from None
@@ -196,12 +201,18 @@ class Gatherer:
             reason = error.reason if isinstance(error, Malformed) else "its content does not fit together"
             raise StateFileUnusable(self._file, f"{reason}; delete it, and the gatherer replays the log") from None
 
+    def _restored(self, context: PartitionContext, fingerprint: bytes, arrays: Mapping[str, Any]) -> PartitionLogic:
+        if not context.study.is_open:
+            return GathererLogic.restored(context, arrays)
+        segments = read_segments(self._ports.state_folder, self._partition, fingerprint, stored_digests(arrays))
+        return OpenGathererLogic.restored(context, arrays, segments)
+
     async def _gather(
-        self, logic: GathererLogic, control: ControlFollower, reader: Reader, writer: RejectWriter, save: Save
+        self, logic: PartitionLogic, control: ControlFollower, reader: Reader, writer: RejectWriter, save: Save
     ) -> None:
         # With the high watermark, an open transaction of a reporter would keep this gatherer from having caught up.
         end = await self._ports.log.last_stable_offset(self._topics.reports, self._partition)
-        while logic.period < self._study.last_period:
+        while not (control.sequence.is_over and logic.period == control.sequence.period):
             if logic.paused:
                 await self._ports.clock.sleep(0.2)
                 await self._observe_read(reader, 0)
@@ -224,13 +235,13 @@ class Gatherer:
                 self._observer.caught_up(self._partition)
         self._observer.caught_up(self._partition)
 
-    async def _read(self, logic: GathererLogic, reader: Reader) -> None:
+    async def _read(self, logic: PartitionLogic, reader: Reader) -> None:
         records = await reader.read(max_records=READ_BATCH, timeout=0.2)
         if records:
             await self._ports.offload(logic.ingest, records)
             await self._observe_read(reader, len(records))
 
-    async def _observe_resumed(self, logic: GathererLogic, reader: Reader) -> None:
+    async def _observe_resumed(self, logic: PartitionLogic, reader: Reader) -> None:
         lag = await self._lag(reader)
         self._observer.resumed(self._partition, logic.period, logic.people, lag, self._resumed_bytes)
 
@@ -255,12 +266,18 @@ class Gatherer:
         self,
         context: PartitionContext,
         fingerprint: bytes,
-        logic: GathererLogic,
+        logic: PartitionLogic,
         position: Offset,
         topic_id: bytes,
         rejects: RejectsPosition,
     ) -> int:
-        """Write a checkpoint: the state, and the positions that belong to it. Returns the file's size in bytes."""
+        """Write a checkpoint: the state, and the positions that belong to it. Returns its size in bytes.
+
+        Segments of people who have left are written before, so that every file that a checkpoint names is there.
+        """
+        size = 0
+        if logic.departed is not None:
+            size = write_segments(self._ports.state_folder, self._partition, fingerprint, logic.departed)
         state = {
             "key": context.key_fingerprint,
             "topic": topic_id,
@@ -270,16 +287,16 @@ class Gatherer:
         }
         content = seal(fingerprint, pack_arrays(state))
         self._ports.state_folder.write(self._file, content)
-        return len(content)
+        return size + len(content)
 
 
-def _add_cuts(logic: GathererLogic, cuts: Sequence[Cut]) -> None:
+def _add_cuts(logic: PartitionLogic, cuts: Sequence[Cut]) -> None:
     for cut in cuts:
         logic.add_cut(cut)
 
 
 def _close_periods(
-    logic: GathererLogic, cuts: Sequence[Cut], position: Offset
+    logic: PartitionLogic, cuts: Sequence[Cut], position: Offset
 ) -> tuple[list[Tally], list[Reject], Mapping[Reason, int]]:
     """Add cuts, and close the periods whose records are all below `position`, up to which everything is ingested.
 

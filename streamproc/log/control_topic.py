@@ -20,7 +20,7 @@ class ControlFollower:
         self._tail = tail
         self.key: bytes | None = None
         """The first key on the topic, or None if none was read yet."""
-        self.sequence = CutSequence(study.broker.partitions, study.last_period)
+        self.sequence = CutSequence(study.broker.partitions, study.last_period, is_open=study.is_open)
 
     @classmethod
     async def open(cls, log: Log, study: Study) -> ControlFollower:

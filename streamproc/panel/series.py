@@ -27,7 +27,7 @@ class History:
 
     contract: Contract
     rows: int
-    """Number of synthetic people."""
+    """Number of synthetic people, in an open study also those who have left."""
     period: Period
     """The last period whose column is released."""
     counts: tuple[IntArray, ...]
@@ -57,6 +57,11 @@ class HistoryBuilder:
         """A small number for each synthetic person, which is all that later counts depend on."""
         return self._counter.codes
 
+    @property
+    def rows(self) -> int:
+        """Number of synthetic people so far, in an open study also those who have left."""
+        return self._counter.rows
+
     def add(self, column: Column, measured: Measurements) -> IntArray | None:
         """Add the next period's column and the noisy integers that it was made from.
 
@@ -74,7 +79,7 @@ class HistoryBuilder:
 
     def history(self) -> History:
         """The history so far."""
-        return History(self._contract, len(self._counter.codes), self._period, tuple(self._counts), tuple(self._estimates))
+        return History(self._contract, self.rows, self._period, tuple(self._counts), tuple(self._estimates))
 
 
 MAX_POINTS = 400

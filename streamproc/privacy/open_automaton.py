@@ -118,8 +118,9 @@ class OpenTransitions:
     @cached_property
     def spread(self) -> FloatArray:
         """`E`: spreads the people of each state evenly over its transitions, leaving included; transitions by states."""
-        matrix = (self.source[:, None] == np.arange(self.states)).astype(float)
-        return matrix / matrix.sum(axis=0)
+        matrix: FloatArray = (self.source[:, None] == np.arange(self.states)).astype(np.float64)
+        matrix /= matrix.sum(axis=0)
+        return matrix
 
     @cached_property
     def contrasts(self) -> FloatArray:

@@ -14,8 +14,10 @@ at all. Which periods a person takes part in is a part of the history, so it is 
 not depend on the horizon: after `2 tenure + 2` periods no pair can cost more, because every period costs a pair only while
 one of the two is entering, present or leaving. The same path, cut off after `t` periods, is the exact cost of the first `t`.
 
-A period that is drawn again counts once more. For that the largest difference of any two transitions in one period is
-added, which is an upper bound: which period of a pair it is, is not followed.
+A period that is drawn again counts once more. What it adds is an upper bound, because the path does not follow which period
+of the study is which. It is the smaller of two: the cost without redraws, times the most redraws of one period; and for each
+redraw the largest difference of any two transitions, for as many redraws as one participation of `tenure + 1` periods can
+meet, under replace-one two such participations. So redraws that lie further apart do not add up without end.
 
 **Estimates.** With `E` and `F` of `OpenTransitions`, `W F` is square and invertible, and
 
@@ -29,6 +31,8 @@ matrix is rounded to integers, and everything above is computed from the rounded
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,12 +47,15 @@ from streamproc.privacy.flow_design import MATRIX_BITS
 from streamproc.privacy.open_automaton import OpenAutomaton, OpenTransitions
 from streamproc.privacy.types import FloatArray, IntArray, Period
 
-MAX_ROUNDS = 100_000
-"""Maximum number of steps of the recursion. It converges geometrically, in a few dozen."""
+MAX_ROUNDS = 10_000
+"""Maximum number of steps of the backward recursion. It converges geometrically, in a few dozen."""
+
+RELATIVE_CHANGE = 1e-13
+"""A recursion is at its fixed point when a step changes no entry by more than this part of the largest one."""
 
 _UNREACHABLE = -(2**60)
-_CHUNK_PAIRS = 2**22
-"""Pairs of transitions, times pairs of ages, that are computed together."""
+_CHUNK_LENGTHS = 2**17
+"""Number of lengths of paths that are computed together: 1 MB, which fits a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +72,13 @@ class OpenFlowMechanism:
     """Discrete Gaussian parameter of every measurement."""
 
     def __post_init__(self) -> None:
+        if self.tenure < 1:
+            raise ValueError(f"a tenure of {self.tenure} periods lets nobody take part")
+        if self.matrix.dtype != np.int64:
+            raise ValueError("the matrix does not hold integers of 64 bits, in which its cost is computed")
         if self.matrix.shape != (self.transitions.free, len(self.transitions)):
             raise ValueError("the matrix does not have the shape that the automaton gives it")
-        if np.abs(self.matrix).max(initial=0) > MAX_MATRIX_ENTRY:
+        if ((self.matrix > MAX_MATRIX_ENTRY) | (self.matrix < -MAX_MATRIX_ENTRY)).any():
             raise ValueError(f"the matrix has an entry above {MAX_MATRIX_ENTRY}")
         if self.adjacency is Adjacency.ZERO_OUT:
             raise ValueError("an open study protects whether people take part, which zero-out does not describe")
@@ -79,6 +90,7 @@ class OpenFlowMechanism:
         """The mechanism with the designed matrix and the least noise whose cost never exceeds `rho`."""
         unit = cls(automaton, tenure, adjacency, stationary_matrix(automaton), 1.0)
         unit.check_invertible()
+        unit.check_errors_fade()
         worst = unit.worst_distances[-1]
         return cls(automaton, tenure, adjacency, unit.matrix, sqrt_up(Fraction(worst, 2) / Fraction(rho)))
 
@@ -100,12 +112,29 @@ class OpenFlowMechanism:
     # Cost
 
     def cost(self, period: Period, redrawn: Sequence[Period] = ()) -> Fraction:
-        """The cost of everything measured in periods `1..period`; a period in `redrawn` costs more each time, at most so."""
+        """The exact cost of everything measured in periods `1..period`, an upper bound if periods were drawn again.
+
+        A period counts once more for each time that it is in `redrawn`.
+        """
         if period < 0:
             raise ValueError(f"period {period} is before the study")
-        again = sum(1 for late in redrawn if late <= period)
         reached = self.worst_distances[min(period, len(self.worst_distances) - 1)]
-        return Fraction(reached + again * self.largest_distance) / (2 * Fraction(self.sigma) ** 2)
+        again = Counter(late for late in redrawn if late <= period)
+        added = min(max(again.values(), default=0) * reached, self._most_met(again) * self.largest_distance)
+        return Fraction(reached + added) / (2 * Fraction(self.sigma) ** 2)
+
+    def _most_met(self, again: Counter[Period]) -> int:
+        """The largest number of redraws in one participation; under replace-one, in two that do not overlap.
+
+        Two that overlap cover no more periods than two in a row.
+        """
+        late = sorted(again.elements())
+        one, two = [0] * (len(late) + 1), [0] * (len(late) + 1)
+        for first in reversed(range(len(late))):
+            after = bisect_right(late, late[first] + self.tenure)
+            one[first] = max(one[first + 1], after - first)
+            two[first] = max(two[first + 1], after - first + one[after])
+        return one[0] if self.adjacency is Adjacency.ADD_REMOVE else two[0]
 
     @cached_property
     def _distances(self) -> IntArray:
@@ -149,30 +178,41 @@ class OpenFlowMechanism:
         """`G`: how the errors of the states before a period carry over to the states after it."""
         return self.transitions.entering_totals(self.estimator.carried)
 
+    def check_errors_fade(self) -> None:
+        """Raise ValueError unless the error of a period fades from the later ones, so that error bars stay bounded."""
+        if np.abs(np.linalg.eigvals(self._carried)).max() >= 1:
+            raise ValueError("the errors of the estimates grow without end")
+
     @cached_property
-    def _state_covariances(self) -> list[FloatArray]:
-        """`Cov(N_t)` for `t = 0, 1, ...` until it is constant up to rounding."""
+    def _known_covariances(self) -> list[FloatArray]:
+        """`Cov(N_t)` for `t = 0, 1, ...`, as far as it was needed."""
+        return [np.zeros((self.automaton.states, self.automaton.states))]
+
+    def _covariances_until(self, period: Period) -> list[FloatArray]:
+        """`Cov(N_t)` for `t = 0, 1, ...`, up to `period` or until it is constant up to rounding."""
+        known = self._known_covariances
         fresh = self.transitions.entering_totals(self.estimator.measured)
         added = self.sigma**2 * (fresh @ fresh.T)
-        found = [np.zeros_like(added)]
-        while len(found) < MAX_ROUNDS:
-            following = self._carried @ found[-1] @ self._carried.T + added
-            if np.allclose(following, found[-1], rtol=1e-13, atol=0.0):
-                break
-            found.append(following)
-        return found
+        while len(known) <= period and not (len(known) > 1 and _constant(known[-2], known[-1])):
+            known.append(self._carried @ known[-1] @ self._carried.T + added)
+        return known
 
     def state_covariance(self, period: Period) -> FloatArray:
         """`Cov(N_t)` of the estimated state counts, in people squared."""
-        return self._state_covariances[min(period, len(self._state_covariances) - 1)]
+        if period < 0:
+            raise ValueError(f"period {period} is before the study")
+        known = self._covariances_until(period)
+        return known[min(period, len(known) - 1)]
 
     def steady_period(self, period: Period) -> Period:
         """The first period whose errors have the same covariance as those of `period`, up to rounding."""
-        return Period(min(period, len(self._state_covariances)))
+        return Period(min(period, len(self._covariances_until(period)) - 1))
 
     def transition_covariance(self, period: Period, earlier: Period | None = None) -> FloatArray:
         """`Cov(x_t, x_s)` of the estimated transitions; `s` is `t` unless an earlier period is given."""
         start = period if earlier is None else earlier
+        if not 1 <= start <= period:
+            raise ValueError(f"period {start} is outside 1..{period}")
         carried, measured = self.estimator.carried, self.estimator.measured
         covariance: FloatArray = carried @ self.state_covariance(Period(start - 1)) @ carried.T
         covariance = covariance + self.sigma**2 * (measured @ measured.T)
@@ -183,6 +223,10 @@ class OpenFlowMechanism:
                 later = self._carried @ later
             covariance = carried @ later
         return covariance
+
+
+def _constant(before: FloatArray, after: FloatArray) -> bool:
+    return bool(np.abs(after - before).max() <= RELATIVE_CHANGE * np.abs(after).max())
 
 
 class _LongestPath:
@@ -199,6 +243,8 @@ class _LongestPath:
         self._reached, self._starts = np.unique(targets, return_index=True)
         """The states that a later report can lead to, and where their transitions begin in `_staying`."""
         self._from = transitions.source[self._staying]
+        self._arrivals = np.split(np.arange(len(self._from)), self._starts[1:])
+        """For each of those states, the places of its transitions in `_staying`."""
         self._singles = self._one_person()
 
     def worst(self, adjacency: Adjacency) -> list[int]:
@@ -262,46 +308,52 @@ class _LongestPath:
         return [int(length) for length in longest[: last + 1]]
 
     def _add_present_together(self, lone: IntArray, ended: IntArray, longest: IntArray) -> None:
-        """Follow two people while both are present. The first entered `d` periods before the second."""
+        """Follow two people while both are present. The first entered `d` periods before the second, in period 1."""
+        transitions, distances, tenure = self._transitions, self._distances, self._tenure
+        leaving, staying = transitions.leaving, self._staying
+        last_leaving = distances[np.ix_(leaving, leaving)]
+        first_leaves = distances[np.ix_(leaving, staying)]
+        second_leaves = distances[np.ix_(staying, leaving)]
+        both_report = distances[np.ix_(staying, staying)]
+        step = max(_CHUNK_LENGTHS // (transitions.states * len(staying)), 1)
+        together = self._second_enters()
+        for age in range(1, tenure + 1):
+            # `together[d]`: the second person has this age, the first is `d` periods older.
+            following = [together[:0]]
+            for start in range(0, len(together), step):
+                lengths = together[start : start + step]
+                older = age + start + np.arange(len(lengths))
+                longest[older] = np.maximum(longest[older], lengths.max(axis=(1, 2)))
+                ended[older + 1] = np.maximum(ended[older + 1], (lengths + last_leaving).max(axis=(1, 2)))
+                second_reports = lengths[:, :, self._from]
+                if age < tenure:
+                    stays = self._by_target((second_reports + first_leaves).max(axis=1), axis=1)
+                    lone[older + 1, age + 1] = np.maximum(lone[older + 1, age + 1], stays)
+                young = older < tenure
+                older, lengths, second_reports = older[young], lengths[young], second_reports[young]
+                stays = self._by_target((lengths[:, self._from] + second_leaves).max(axis=2), axis=1)
+                lone[older + 1, older + 1] = np.maximum(lone[older + 1, older + 1], stays)
+                following.append(self._both_report(second_reports, both_report))
+            together = np.concatenate(following)
+
+    def _both_report(self, second_reports: IntArray, distances: IntArray) -> IntArray:
+        """One more report of both, from the paths to the first person's state and what the second reports."""
+        longer = np.full_like(second_reports, _UNREACHABLE)
+        for state, arrivals in zip(self._reached.tolist(), self._arrivals, strict=True):
+            longer[:, state] = (second_reports[:, self._from[arrivals]] + distances[arrivals]).max(axis=1)
+        return self._by_target(longer, axis=2)
+
+    def _second_enters(self) -> IntArray:
+        """The longest paths to each pair of states in the period in which the second person enters, by `d`."""
         transitions, distances = self._transitions, self._distances
-        entering, leaving, staying = transitions.entering, transitions.leaving, self._staying
+        entering = transitions.entering
         entered = transitions.target[entering]
         together = np.full((self._tenure, transitions.states, transitions.states), _UNREACHABLE, dtype=np.int64)
-        both = np.full((transitions.states, transitions.states), _UNREACHABLE, dtype=np.int64)
-        np.maximum.at(both, (entered[:, None], entered[None, :]), distances[np.ix_(entering, entering)])
-        together[0] = both
-        for d in range(1, self._tenure):
-            longer = self._singles[d - 1][self._from][:, None] + distances[np.ix_(staying, entering)]
-            by_first = self._by_target(longer, axis=0)
-            np.maximum.at(together[d].T, entered, by_first.T)
-        last_leaving = distances[np.ix_(leaving, leaving)]
-        second_leaves = distances[np.ix_(staying, leaving)]
-        first_leaves = distances[np.ix_(leaving, staying)]
-        for age in range(1, self._tenure + 1):
-            # `together[d]`: the second person has this age, the first is `d` periods older.
-            together = together[: self._tenure + 1 - age]
-            for d, lengths in enumerate(together):
-                older = age + d
-                longest[older] = max(longest[older], int(lengths.max()))
-                ended[older + 1] = max(ended[older + 1], int((lengths + last_leaving).max()))
-                if age < self._tenure:
-                    stays = self._by_target((lengths[:, self._from] + first_leaves).max(axis=0), axis=0)
-                    lone[older + 1, age + 1] = np.maximum(lone[older + 1, age + 1], stays)
-                if older < self._tenure:
-                    stays = self._by_target((lengths[self._from] + second_leaves).max(axis=1), axis=0)
-                    lone[older + 1, older + 1] = np.maximum(lone[older + 1, older + 1], stays)
-            together = self._both_report(together[:-1])
-
-    def _both_report(self, together: IntArray) -> IntArray:
-        pairs = len(self._staying) ** 2
-        step = max(_CHUNK_PAIRS // max(pairs, 1), 1)
-        distances = self._distances[np.ix_(self._staying, self._staying)]
-        found = [np.empty((0, *together.shape[1:]), dtype=np.int64)]
-        for start in range(0, len(together), step):
-            chunk = together[start : start + step]
-            longer = chunk[:, self._from[:, None], self._from[None, :]] + distances
-            found.append(self._by_target(self._by_target(longer, axis=1), axis=2))
-        return np.concatenate(found)
+        np.maximum.at(together[0], (entered[:, None], entered[None, :]), distances[np.ix_(entering, entering)])
+        for d, single in enumerate(self._singles[:-1], start=1):
+            longer = single[self._from, None] + distances[np.ix_(self._staying, entering)]
+            np.maximum.at(together[d].T, entered, self._by_target(longer, axis=0).T)
+        return together
 
     def _add_handovers(self, lone: IntArray) -> None:
         """One person leaves in the period in which the other enters."""
@@ -314,20 +366,22 @@ class _LongestPath:
 
 
 def stationary_recursion(transitions: OpenTransitions) -> tuple[FloatArray, FloatArray]:
-    """`M` and `K` of the precision `sum_t |dx_t|^2` without an end: the fixed point of the backward recursion."""
+    """`M` and `K` of the precision `sum_t |dx_t|^2` without an end: the fixed point of the backward recursion.
+
+    Because `F' F = I` and `F' E = 0`, the recursion needs matrices of the size of the states only.
+    """
     spread, contrasts = transitions.spread, transitions.contrasts
-    later = np.zeros((transitions.states, transitions.states))
-    inside = transitions.target >= 0
+    evenly, moved = transitions.entering_totals(spread), transitions.entering_totals(contrasts)
+    own, reached, identity = spread.T @ spread, moved @ moved.T, np.eye(transitions.states)
+    later = np.zeros_like(own)
     for _ in range(MAX_ROUNDS):
-        form = np.eye(len(transitions))
-        form[np.ix_(inside, inside)] += later[np.ix_(transitions.target[inside], transitions.target[inside])]
-        precision, crossed = contrasts.T @ form @ contrasts, contrasts.T @ form @ spread
-        gain = -np.linalg.solve(precision, crossed)
-        before = spread.T @ form @ spread + gain.T @ crossed
+        before = own + evenly.T @ np.linalg.solve(identity + later @ reached, later) @ evenly
         before = (before + before.T) / 2
-        if np.allclose(before, later, rtol=1e-13, atol=1e-15):
+        done, later = _constant(later, before), before
+        if done:
+            precision = np.eye(transitions.free) + moved.T @ later @ moved
+            gain: FloatArray = -np.linalg.solve(precision, moved.T @ later @ evenly).astype(np.float64)
             return precision, gain
-        later = before
     raise ValueError("the recursion has no fixed point")
 
 

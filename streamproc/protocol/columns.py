@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,9 +27,19 @@ CHUNK_BYTES = 524_288
 """Packed bytes of a full chunk. Its rows are a multiple of 8, so the chunks' data, joined, are the packed column."""
 
 
+class NewRows(NamedTuple):
+    """The synthetic people who enter with a column of an open study. Their entries are the last ones of the column."""
+
+    before: int
+    """Number of rows before the column, also those who have left: the row number of the first who enters."""
+    entrants: int
+    """How many enter."""
+
+
 @dataclass(frozen=True)
 class ColumnChunk:
-    """Rows `first..first+rows-1` of one column, which has `total` rows."""
+    """Entries `first..first+rows-1` of one column, which has `total` entries: one for each row, in an open study one for
+    each row that was present before the column or enters with it."""
 
     release: str
     period: Period
@@ -37,6 +48,8 @@ class ColumnChunk:
     total: int
     bits: int
     data: bytes = field(repr=False)
+    new: NewRows | None = None
+    """Who enters; None in a closed study."""
 
     def __post_init__(self) -> None:
         check_release(self.release)
@@ -46,6 +59,9 @@ class ColumnChunk:
         check_whole("rows", self.rows, 1 if self.total else 0, self.total - self.first)
         if type(self.bits) is not int or self.bits not in WIDTHS:
             raise Malformed("bits: expected 1, 2, 4 or 8")
+        if self.new is not None:
+            check_whole("entrants", self.new.entrants, 0, self.total)
+            check_whole("before", self.new.before, self.total - self.new.entrants, MAX_ROWS - self.new.entrants)
         if self.first % 8 or (self.rows % 8 and self.first + self.rows < self.total):
             raise Malformed("rows: expected a multiple of 8 in every chunk but the last")
         if type(self.data) is not bytes or len(self.data) != packed_bytes(self.rows, self.bits):
@@ -66,7 +82,7 @@ class ColumnChunk:
             "bits": self.bits,
             "data": self.data,
         }
-        return pack("column", fields)
+        return pack("column", fields if self.new is None else fields | self.new._asdict())
 
 
 def decode_synthetic(value: bytes | None) -> ContractRecord | LongContract | MatrixChunk | ColumnChunk:
@@ -92,23 +108,26 @@ def _decode_column(fields: Fields) -> ColumnChunk:
         fields["total"],
         fields["bits"],
         fields["data"],
+        NewRows(fields["before"], fields["entrants"]) if "before" in fields or "entrants" in fields else None,
     )
 
 
-def encode_column(release: str, period: Period, column: Column, symbols: int) -> list[bytes]:
-    """The values of a column's records, in order; `symbols` is the size of the release's alphabet."""
-    return [chunk.encode() for chunk in column_chunks(release, period, column, symbols)]
+def encode_column(release: str, period: Period, column: Column, codes: int, new: NewRows | None = None) -> list[bytes]:
+    """The values of a column's records, in order; `codes` is the number of different entries (`Contract.column_codes`)."""
+    return [chunk.encode() for chunk in column_chunks(release, period, column, codes, new)]
 
 
-def column_chunks(release: str, period: Period, column: Column, symbols: int) -> Iterator[ColumnChunk]:
+def column_chunks(
+    release: str, period: Period, column: Column, codes: int, new: NewRows | None = None
+) -> Iterator[ColumnChunk]:
     """The chunks of a column, in order."""
-    if column.dtype != np.uint8 or column.ndim != 1 or (column.size and int(column.max()) >= symbols):
+    if column.dtype != np.uint8 or column.ndim != 1 or (column.size and int(column.max()) >= codes):
         raise Malformed("data: expected a column of places in the alphabet")
-    bits = bits_for(symbols)
+    bits = bits_for(codes)
     rows = CHUNK_BYTES * 8 // bits
     for first in range(0, max(len(column), 1), rows):
         part = column[first : first + rows]
-        yield ColumnChunk(release, period, first, len(part), len(column), bits, pack_symbols(part, bits))
+        yield ColumnChunk(release, period, first, len(part), len(column), bits, pack_symbols(part, bits), new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +139,8 @@ class DecodedColumn:
     symbols: Column = field(repr=False)
     digest: bytes
     """SHA-256 of the packed column."""
+    new: NewRows | None = None
+    """Who enters with the column; None in a closed study."""
 
 
 class ColumnAssembler:
@@ -131,6 +152,12 @@ class ColumnAssembler:
         self._parts: list[Column] = []
         self._rows = 0
         self._hash = hashlib.sha256()
+        self._new: NewRows | None = None
+        """Who enters with the column that has begun; None in a closed study."""
+        self._numbered = 0
+        """Open study: number of rows before the next column."""
+        self._present = 0
+        """Open study: how many of them are present."""
 
     @property
     def has_begun(self) -> bool:
@@ -140,33 +167,58 @@ class ColumnAssembler:
     def add(self, chunk: ColumnChunk) -> DecodedColumn | None:
         """Add the next chunk, and return the column that it completes, or None. Raises VerificationFailed."""
         contract = self._contract
-        expected = (contract.release, self._period, self._rows, contract.n_star, contract.bits)
-        if (chunk.release, chunk.period, chunk.first, chunk.total, chunk.bits) != expected:
+        if contract.contract.is_open and not self.has_begun:
+            self._new = NewRows(self._numbered, chunk.new.entrants if chunk.new else 0)
+        total = contract.n_star if self._new is None else self._present + self._new.entrants
+        expected = (contract.release, self._period, self._rows, total, contract.bits, self._new)
+        if (chunk.release, chunk.period, chunk.first, chunk.total, chunk.bits, chunk.new) != expected:
+            wanted = _place(self._rows, total, self._period, self._new)
+            came = _place(chunk.first, chunk.total, chunk.period, chunk.new)
             raise VerificationFailed(
-                f"release {contract.release}: expected row {self._rows} of {contract.n_star} of period {self._period}, "
-                f"{contract.bits} bits each, but row {chunk.first} of {chunk.total} of period {chunk.period} came, "
+                f"release {contract.release}: expected {wanted}, {contract.bits} bits each, but {came} came, "
                 f"{chunk.bits} bits each"
             )
         symbols = chunk.symbols()
-        if symbols.size and int(symbols.max()) >= len(contract.contract.alphabet):
+        if symbols.size and int(symbols.max()) >= contract.contract.column_codes:
             raise VerificationFailed(
                 f"release {contract.release}: period {self._period} holds a symbol outside its alphabet"
             )
         self._parts.append(symbols)
         self._rows += chunk.rows
         self._hash.update(chunk.data)
-        return self._completed() if self._rows == contract.n_star else None
+        return self._completed() if self._rows == total else None
 
     def _completed(self) -> DecodedColumn:
-        column = DecodedColumn(self._contract.release, self._period, np.concatenate(self._parts), self._hash.digest())
+        symbols = np.concatenate(self._parts)
+        if self._new is not None:
+            self._count_rows(symbols, self._new)
+        column = DecodedColumn(self._contract.release, self._period, symbols, self._hash.digest(), self._new)
         self._period = Period(self._period + 1)
         self._parts, self._rows, self._hash = [], 0, hashlib.sha256()
         return column
 
+    def _count_rows(self, symbols: Column, new: NewRows) -> None:
+        """Take note of who is present after a column of an open study. The largest code says that a person has left."""
+        left = symbols == self._contract.contract.column_codes - 1
+        if left[len(symbols) - new.entrants :].any():
+            raise VerificationFailed(
+                f"release {self._contract.release}: in period {self._period} somebody leaves who has just entered"
+            )
+        self._numbered += new.entrants
+        self._present = len(symbols) - int(np.count_nonzero(left))
+
+
+def _place(first: int, total: int, period: Period, new: NewRows | None) -> str:
+    numbered = "" if new is None else f", with {new.entrants} new rows from {new.before} on"
+    return f"row {first} of {total} of period {period}{numbered}"
+
 
 @dataclass(frozen=True, eq=False)
 class ContractRecord:
-    """A contract and the number of synthetic people, which depends on the noise for a `paper` window release."""
+    """A contract and the number of synthetic people, which depends on the noise for a `paper` window release.
+
+    In an open study that number changes, and `n_star` is 0.
+    """
 
     contract: Contract
     n_star: int
@@ -175,6 +227,8 @@ class ContractRecord:
         check_whole("n_star", self.n_star, 0, MAX_ROWS)
         if self.contract.n_star not in (None, self.n_star):
             raise Malformed("n_star: expected what n, n_pad and k make it")
+        if self.contract.is_open and self.n_star != 0:
+            raise Malformed("n_star: expected 0 in an open study")
 
     @property
     def release(self) -> str:
@@ -184,7 +238,7 @@ class ContractRecord:
     @property
     def bits(self) -> int:
         """Bits per row in its columns."""
-        return bits_for(len(self.contract.alphabet))
+        return bits_for(self.contract.column_codes)
 
     def digest(self) -> bytes:
         """SHA-256 of the values of its records, one after the other, as the ledger states it."""

@@ -54,8 +54,7 @@ class Cut:
 
     def encode(self) -> bytes:
         """The record's value."""
-        last = {"last": True} if self.last else {}
-        return pack("cut", {"period": self.period, "ends": list(self.ends), **last})
+        return pack("cut", {"period": self.period, "ends": list(self.ends)} | ({"last": True} if self.last else {}))
 
 
 def decode_control(value: bytes | None) -> Key | Cut:
@@ -70,18 +69,25 @@ class CutSequence:
     """The valid cuts of a study, in order.
 
     The first valid cut of a period is accepted. A cut is ignored if it is not of the next period, has another number of
-    partitions, has an offset below that of the previous cut, or follows the last cut of the study.
+    partitions, has an offset below that of the previous cut, follows a last cut, or says that a closed study ends with it.
     """
 
-    def __init__(self, partitions: int, horizon: int) -> None:
+    def __init__(self, partitions: int, horizon: int, *, is_open: bool = False) -> None:
+        """`horizon` is the last period that the study can have; an open study may end before with a last cut."""
         self._partitions = partitions
         self._horizon = horizon
+        self._is_open = is_open
         self._cuts: list[Cut] = []
 
     @property
     def period(self) -> Period:
         """The last closed period."""
         return Period(len(self._cuts))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last period of the study is closed."""
+        return bool(self._cuts) and (self._cuts[-1].last or self.period == self._horizon)
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -99,6 +105,7 @@ class CutSequence:
         accepted = (
             cut.period == self.period + 1
             and not self.is_over
+            and (self._is_open or not cut.last)
             and len(cut.ends) == self._partitions
             and all(end >= start for start, end in zip(before, cut.ends, strict=True))
         )

@@ -103,6 +103,17 @@ class StudyRecord:
         check_digest("fingerprint", self.fingerprint)
         check_flag("insecure", self.insecure)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether people may enter in any period, and leave."""
+        population = self.study.get("population")
+        return isinstance(population, Mapping) and population.get("open") is True
+
+    @property
+    def horizon(self) -> object:
+        """The number of periods as the record states it; None if it states none."""
+        return self.study.get("horizon")
+
     def encode(self) -> bytes:
         """The record's value."""
         return pack("study", {"study": dict(self.study), "fingerprint": self.fingerprint, "insecure": self.insecure})
@@ -135,7 +146,7 @@ class ReleasePeriod:
     clamped: int
     """Number of counts that were clamped in this period."""
     n_star: int | None
-    """Number of synthetic people; None until the first column."""
+    """Number of synthetic people; None until the first column. In an open study also those who have left."""
     columns: tuple[tuple[Period, bytes], ...]
     """Period and digest of each column that is released in this period."""
     measurements: bytes

@@ -29,18 +29,35 @@ class VerifiedLedger:
 
     study: StudyRecord
     periods: tuple[PeriodRecord, ...]
-    """The records of periods 1, 2, ... without a gap."""
+    """The records of periods `first`, `first + 1`, ... without a gap."""
     measurements: Mapping[tuple[str, Period], IntArray]
     """Measurements by release and period. The array is empty if the period measured nothing."""
     head: bytes
     """Digest of the last period record, or of the study record."""
     intents: tuple[bytes, ...]
     """Digests announced for the next period, each once, in order. The first binds."""
+    first: Period = Period(1)
+    """The period of the first record in `periods`. It is not 1 if the verifier keeps only the newest ones."""
 
     @property
     def period(self) -> Period:
         """The last period in the ledger; 0 if there is none."""
-        return Period(len(self.periods))
+        return Period(self.first - 1 + len(self.periods))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last period is released: that of the horizon, or one whose record is marked as the last."""
+        return bool(self.periods) and (self.periods[-1].last or self.period == self.study.horizon)
+
+    def record(self, period: int) -> PeriodRecord:
+        """The record of a period that is kept."""
+        if not self.first <= period <= self.period:
+            raise LookupError(f"period {period} is not among the kept periods {self.first}..{self.period}")
+        return self.periods[period - self.first]
+
+    def records_after(self, period: int) -> tuple[PeriodRecord, ...]:
+        """The records of later periods, as far as they are kept."""
+        return self.periods[max(period + 1 - self.first, 0) :]
 
     @property
     def is_over(self) -> bool:
@@ -48,7 +65,7 @@ class VerifiedLedger:
         return bool(self.periods) and (self.periods[-1].last or self.period == self.study.study.get("horizon"))
 
     def column_digests(self, release: str) -> tuple[bytes, ...]:
-        """Digests of the released columns of periods 1, 2, ..."""
+        """Digests of the columns that the records in `periods` released, in order."""
         return tuple(digest for record in self.periods for _, digest in record.releases[release].columns)
 
 
@@ -67,10 +84,14 @@ def verify_chain(values: Iterable[bytes | None]) -> VerifiedLedger | None:
 class LedgerVerifier:
     """Incremental version of `verify_chain`, for tailing a ledger. Unusable after the first VerificationFailed."""
 
+    keep: int | None = None
+    """In an open study, which may have any number of periods, keep the records of the newest so many; None keeps all."""
     _records: int = 0
     _study: StudyRecord | None = None
     _head: bytes = b""
     _periods: list[PeriodRecord] = field(default_factory=list)
+    _dropped: int = 0
+    """Number of periods before `_periods`."""
     _columns: dict[str, int] = field(default_factory=dict)
     """Number of released columns of each release."""
     _intents: list[bytes] = field(default_factory=list)
@@ -87,6 +108,8 @@ class LedgerVerifier:
         assert value is not None
         if isinstance(record, StudyRecord) != (self._study is None):
             raise self._failed("a study record comes first, and once")
+        is_repeated = isinstance(record, Intent) and self._is_of_last_period(record)
+        self._expect(is_repeated or not self._is_over, "comes after the last period of the study")
         match record:
             case StudyRecord():
                 self._study, self._head = record, digest(value)
@@ -103,8 +126,8 @@ class LedgerVerifier:
         """The ledger so far; None before the first record."""
         if self._study is None:
             return None
-        periods, intents = tuple(self._periods), tuple(self._intents)
-        return VerifiedLedger(self._study, periods, dict(self._measurements), self._head, intents)
+        periods, intents, first = tuple(self._periods), tuple(self._intents), Period(self._dropped + 1)
+        return VerifiedLedger(self._study, periods, dict(self._measurements), self._head, intents, first)
 
     @property
     def has_begun(self) -> bool:
@@ -113,11 +136,26 @@ class LedgerVerifier:
 
     @property
     def _next(self) -> Period:
-        return Period(len(self._periods) + 1)
+        return Period(self._dropped + len(self._periods) + 1)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._study is not None and self._study.is_open
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether an open study has ended."""
+        if self._study is None or not self._is_open or not self._periods:
+            return False
+        return self._periods[-1].last or self._study.horizon == self._periods[-1].period
+
+    def _is_of_last_period(self, intent: Intent) -> bool:
+        """Whether a synthesizer that did not know that its commit had succeeded has repeated the last period's intent."""
+        return intent.period == self._next - 1 and intent.digest == self._head
 
     def _announced(self, intent: Intent) -> None:
-        if intent.period == self._next - 1 and intent.digest == self._head:
-            return  # repeated by a synthesizer that did not know that its commit had succeeded
+        if self._is_of_last_period(intent):
+            return
         self._expect(intent.period == self._next, f"announces period {intent.period}, but {self._next} is next")
         if intent.digest not in self._intents:
             self._intents.append(intent.digest)
@@ -139,11 +177,13 @@ class LedgerVerifier:
         before = self._periods[-1].releases if self._periods else None
         self._expect(before is None or before.keys() == record.releases.keys(), "has other releases than the one before")
         self._expect(self._open.keys() <= record.releases.keys(), "has no release for some measurements before it")
+        self._expect(self._is_open or not record.last, "is marked as the last, but only an open study can end early")
         for name, release in record.releases.items():
             self._check_release(name, release, before[name] if before else None)
         spent = total_spent([release.rho_spent for release in record.releases.values()])
         self._expect(record.rho_spent == spent, "states a total that its releases do not add up to")
         self._periods.append(record)
+        self._drop_old_periods()
         self._head = record_digest
         self._intents, self._open = [], {}
 
@@ -159,8 +199,19 @@ class LedgerVerifier:
         wanted = list(range(out + 1, self._next + 1)) if periods or out else []
         self._expect(periods == wanted, f"lacks a column of {name}, or has one too many")
         self._columns[name] = out + len(periods)
-        if before is not None and before.n_star is not None:
+        if self._is_open:
+            rows_before = before.n_star if before is not None and before.n_star is not None else 0
+            grows = release.n_star is not None and release.n_star >= rows_before
+            self._expect(grows, f"states fewer synthetic people of {name} than there were")
+        elif before is not None and before.n_star is not None:
             self._expect(release.n_star == before.n_star, f"changes the number of synthetic people of {name}")
+
+    def _drop_old_periods(self) -> None:
+        while self.keep is not None and self._is_open and len(self._periods) > self.keep:
+            dropped = self._periods.pop(0)
+            self._dropped += 1
+            for name in dropped.releases:
+                del self._measurements[name, dropped.period]
 
     def _expect(self, holds: bool, problem: str) -> None:
         if not holds:

@@ -18,7 +18,7 @@ class Reason(StrEnum):
     """The record is not a report."""
     UNKNOWN_SYMBOL = "unknown-symbol"
     UNKNOWN_PERSON = "unknown-person"
-    """The id is not on the roster; or, without a roster, no report of this id claims period 1 below its cut."""
+    """The id is not on the roster; or, in a closed study without one, no report of this id claims period 1 below its cut."""
     PERIOD_OUT_OF_RANGE = "period-out-of-range"
     LATE = "late"
     """Its period was closed before the report was sent."""
@@ -30,6 +30,12 @@ class Reason(StrEnum):
     """The partition has the maximum number of people."""
     TOO_EARLY = "too-early"
     """Its period is further ahead of the last closed period than the study allows."""
+    TENURE_OVER = "tenure-over"
+    """The person of an open study has been present for as many periods as a person may be."""
+    LEFT = "left"
+    """The person of an open study has left after too many missing reports in a row, and nobody comes back."""
+    NOT_SAMPLED = "not-sampled"
+    """The id is outside of the share of ids that may enter the open study."""
 
 
 @dataclass(frozen=True)

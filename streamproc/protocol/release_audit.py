@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
-
 from streamproc.errors import VerificationFailed
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.accountant import PrivacyAccountant
@@ -67,7 +65,7 @@ class ReleaseAudit:
         Raises VerificationFailed, with the period and the release, if the ledger states less.
         """
         name = self._record.release
-        for record in ledger.periods[self._accountant.period :]:
+        for record in ledger.records_after(self._accountant.period):
             if is_stopped():
                 return
             entry = record.releases[name]
@@ -82,7 +80,8 @@ class ReleaseAudit:
                     f"its contract {record.period} periods with {len(self._accountant.redrawn)} repeated draws cost "
                     f"rho {cost}"
                 )
-            if entry.n_star not in (None, self._record.n_star):
+            # In an open study that number changes, and `add_column` checks it.
+            if not self._contract.is_open and entry.n_star not in (None, self._record.n_star):
                 raise VerificationFailed(
                     f"ledger, period {record.period}: release {name} states {entry.n_star} synthetic people, its contract "
                     f"{self._record.n_star}"
@@ -107,11 +106,17 @@ class ReleaseAudit:
         self._columns = period
         if counts is None:
             return
-        if not len(codes):
-            codes = np.zeros(len(column), dtype=codes.dtype)
+        if period == 1:
+            codes = self._contract.codes_before(len(column))
         released = ReleasedPeriod(period, column, codes, counts, self._before, arrays, self.builder.estimator)
         different, impossible, compared = self._contract.compare(released)
-        clamped = ledger.periods[period - 1].releases[name].clamped
+        entry = ledger.record(period).releases[name]
+        if self._contract.is_open and entry.n_star != self.builder.rows:
+            raise VerificationFailed(
+                f"ledger, period {period}: release {name} states {entry.n_star} synthetic people, its columns have "
+                f"{self.builder.rows}"
+            )
+        clamped = entry.clamped
         if impossible or different > clamped:
             wrong, of = (impossible, compared) if impossible else (different, len(counts))
             raise VerificationFailed(

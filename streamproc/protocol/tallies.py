@@ -14,6 +14,7 @@ from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.codec import (
     MAX_PEOPLE,
     MAX_RELEASES,
+    check_flag,
     check_integers,
     check_part,
     check_partition,
@@ -41,6 +42,8 @@ class TallyChunk:
     first: int
     total: int
     counts: IntArray = field(repr=False)
+    last: bool = False
+    """Whether the open study ends with this period."""
 
     def __post_init__(self) -> None:
         check_partition(self.partition)
@@ -48,9 +51,11 @@ class TallyChunk:
         check_whole("people", self.people, 0, MAX_PEOPLE)
         check_whole("of", self.of, 1, MAX_RELEASES)
         check_release(self.release)
+        check_flag("last", self.last)
         check_part(self.first, self.total, self.counts, "counts", longest=CHUNK_COUNTS, most=MAX_BINS)
-        if self.counts.size and not 0 <= self.counts.min() <= self.counts.max() <= self.people:
-            raise Malformed("counts: expected from 0 to `people` each")
+        # In an open study people who leave are counted, too, so a count may be larger than `people`.
+        if self.counts.size and not 0 <= self.counts.min() <= self.counts.max() <= MAX_PEOPLE:
+            raise Malformed(f"counts: expected from 0 to {MAX_PEOPLE} each")
 
     def encode(self) -> bytes:
         """The record's value."""
@@ -64,7 +69,7 @@ class TallyChunk:
             "total": self.total,
             "counts": packed_integers(self.counts),
         }
-        return pack("tally", fields)
+        return pack("tally", fields | ({"last": True} if self.last else {}))
 
     @cached_property
     def digest(self) -> bytes:
@@ -84,6 +89,7 @@ def decode_tally(value: bytes | None) -> TallyChunk:
         fields["first"],
         fields["total"],
         fields.integers("counts"),
+        fields.get("last", False),
     )
 
 
@@ -94,9 +100,11 @@ class Tally:
     partition: int
     period: Period
     people: int = field(repr=False)
-    """Number of individuals of the partition, with or without a report for this period."""
+    """Number of individuals of the partition, with or without a report; in an open study, present after this period."""
     counts: Mapping[str, IntArray] = field(repr=False)
     """For each release, the number of people in each window, or the number of people whose `b`-th one is in this period."""
+    last: bool = False
+    """Whether the open study ends with this period."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.counts) <= MAX_RELEASES:
@@ -134,6 +142,7 @@ class Tally:
                 first,
                 len(counts),
                 counts[first : first + CHUNK_COUNTS],
+                self.last,
             )
             for release, counts in self.counts.items()
             for first in range(0, max(len(counts), 1), CHUNK_COUNTS)
@@ -163,12 +172,13 @@ class _PartialTally:
 
     people: int
     of: int
+    last: bool
     totals: dict[str, int] = field(default_factory=dict)
     digests: dict[tuple[str, int], bytes] = field(default_factory=dict)
     counts: dict[tuple[str, int], IntArray] = field(default_factory=dict)
 
     def contradicts(self, chunk: TallyChunk) -> bool:
-        if (chunk.people, chunk.of) != (self.people, self.of):
+        if (chunk.people, chunk.of, chunk.last) != (self.people, self.of, self.last):
             return True
         if chunk.release not in self.totals:
             return len(self.totals) == self.of
@@ -195,7 +205,7 @@ class TallyAssembler:
     def add(self, chunk: TallyChunk) -> Tally | Conflict | None:
         """Add a chunk. Returns the tally that it completes, a Conflict if it contradicts an earlier chunk, or None."""
         key = (chunk.partition, chunk.period)
-        gathered = self._gathered.setdefault(key, _PartialTally(chunk.people, chunk.of))
+        gathered = self._gathered.setdefault(key, _PartialTally(chunk.people, chunk.of, chunk.last))
         if gathered.contradicts(chunk):
             return Conflict(*key)
         if (chunk.release, chunk.first) in gathered.digests:
@@ -205,6 +215,7 @@ class TallyAssembler:
         gathered.counts[chunk.release, chunk.first] = chunk.counts
         if not gathered.complete:
             return None
-        tally = Tally(*key, chunk.people, {release: gathered.counts_of(release) for release in gathered.totals})
+        counts = {release: gathered.counts_of(release) for release in gathered.totals}
+        tally = Tally(*key, chunk.people, counts, chunk.last)
         gathered.counts.clear()
         return tally

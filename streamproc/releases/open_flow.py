@@ -128,8 +128,11 @@ class OpenCounter(ColumnCounter):
         self.codes = np.zeros(0, dtype=np.uint32)
         self.numbers = np.zeros(0, dtype=np.uint32)
         """The row numbers of the people who are present, ascending."""
-        self.rows = 0
-        """Number of rows so far."""
+        self._rows = 0
+
+    @property
+    def rows(self) -> int:
+        return self._rows
 
     def add(self, column: Column) -> IntArray:
         contract = self._contract
@@ -138,9 +141,9 @@ class OpenCounter(ColumnCounter):
         states, ages, stay = contract.follow(self.codes, column)
         self.codes = (ages * contract.automaton.states + states).astype(np.uint32)
         entrants = len(column) - before
-        entered = np.arange(self.rows, self.rows + entrants, dtype=np.uint32)
+        entered = np.arange(self._rows, self._rows + entrants, dtype=np.uint32)
         self.numbers = np.concatenate((self.numbers[stay], entered))
-        self.rows += entrants
+        self._rows += entrants
         return contract.counts_of(moved)
 
 
@@ -537,15 +540,20 @@ class OpenContract(Contract):
         return OpenEstimator(self)
 
     def compare(self, released: ReleasedPeriod) -> Comparison:
-        """Repeat the projection from the panel before and the estimates, and compare each transition with it."""
+        """Repeat the projection from the panel before and the estimates, and compare each transition with it.
+
+        Also everybody whose tenure is over must leave.
+        """
         estimator = cast(OpenEstimator, released.estimator)
         codes = released.codes_before.astype(np.int64)
         people, forced = self._people_and_forced(codes % self.automaton.states, codes // self.automaton.states)
         wanted = self._project(people, forced, estimator.transitions, self.max_entrants)
         moved = self.moved_by(released.codes_before, released.column)
         unclamped = estimator.estimates()
-        impossible = np.abs(moved - wanted) >= 1 + self._slack(unclamped)
-        return Comparison(self._count_clamped(wanted, unclamped), int(np.count_nonzero(impossible)), impossible.size)
+        impossible = int(np.count_nonzero(np.abs(moved - wanted) >= 1 + self._slack(unclamped)))
+        over = codes // self.automaton.states >= self.tenure
+        impossible += int(np.count_nonzero(over & (released.column[: len(codes)] != self.automaton.classes)))
+        return Comparison(self._count_clamped(wanted, unclamped), impossible, len(moved))
 
     def clamped_counts(
         self,

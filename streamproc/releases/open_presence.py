@@ -7,7 +7,7 @@ history. Nobody comes back. All of this is a function of one person's reports, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,15 @@ class PresenceState:
         """Number of people who are present."""
         return int(np.count_nonzero(self.ages)) - int(np.count_nonzero(self.gone))
 
+    def arrays_by_row(self) -> Iterator[npt.NDArray[Any]]:
+        """All arrays; each has an entry for each row."""
+        yield from (self.ages, self.missed, self.last, self.gone)
+        yield from self.places.values()
+
     def with_rows(self, rows: int) -> PresenceState:
         """The same state with further rows at its end, of people who have not entered."""
         more = rows - len(self.ages)
-        return self._mapped(lambda array: np.pad(array, (0, more)))
+        return self._mapped(lambda array: np.pad(array, (0, more))) if more else self
 
     def retain(self, rows: BoolArray) -> PresenceState:
         """The state without the other rows."""

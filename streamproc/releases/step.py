@@ -104,6 +104,11 @@ class ColumnCounter(ABC):
     codes: Codes
     """A small number for each synthetic person, which is all that later counts depend on."""
 
+    @property
+    def rows(self) -> int:
+        """Number of synthetic people so far, in an open study also those who have left."""
+        return len(self.codes)
+
     @abstractmethod
     def add(self, column: Column) -> IntArray | None:
         """Add the next period's column. Returns the counts of that period, or None if it has none yet."""

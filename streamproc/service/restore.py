@@ -24,7 +24,7 @@ async def restore_state(deployment: Deployment, *, accept_cost: bool) -> Period:
 
     A restore that fails or is interrupted has restored either nothing, and can be run again, or everything. If there is
     nothing to restore, no folder is created. Raises StateFolderUnusable if the folder holds a state, NothingToRestore,
-    StateLost if an announced draw is lost and `accept_cost` is False, and TopicLost if tallies are gone.
+    StateLost if an announced draw is lost and `accept_cost` is False, and TopicLost if tallies of a closed study are gone.
     """
     _require_no_state(deployment, deployment.state_folder())
     async with deployment.connect() as log:
@@ -56,7 +56,7 @@ async def _read_ledger(deployment: Deployment, log: Log, *, accept_cost: bool) -
     # An open transaction may be about to publish a record, so what is lost is known only when there is none.
     if not await wait_for_open_transactions(log, deployment.topics.ledger, deployment.clock):
         raise WriterConflict(f"topic {deployment.topics.ledger}: a transaction stays open on it; is a synthesizer running?")
-    ledger = (await read_published_state(log, study)).ledger
+    ledger = (await read_published_state(log, study, keep=None)).ledger
     if ledger is None:
         raise NothingToRestore(study.name, "has no ledger, so there is nothing to restore")
     require_same_study(ledger.study, study, fingerprint)
@@ -68,7 +68,7 @@ async def _read_ledger(deployment: Deployment, log: Log, *, accept_cost: bool) -
             f"period {ledger.period + 1} was announced, so its lost draw may have been seen; another exceeds the budget: "
             "accept that with --accept-cost, or find the state folder",
         )
-    if deployment.topics.tallies not in await log.topics():
+    if not study.is_open and deployment.topics.tallies not in await log.topics():
         raise _tallies_lost(deployment.topics.tallies)
     return fingerprint, ledger
 
@@ -78,12 +78,14 @@ def _tallies_lost(topic: str) -> TopicLost:
 
 
 async def _rebuild(study: Study, log: Log, ledger: VerifiedLedger) -> Checkpoint:
-    tallies = await _read_tallies(study, log, ledger.period)
+    # The state of an open study follows from what is published. Of a closed one it also depends on the exact tallies.
+    tallies = [] if study.is_open else await _read_tallies(study, log, ledger.period)
     public = PublicReader(log, study)
     try:
         await public.catch_up()
         await asyncio.to_thread(public.check_complete)
-        implied = stated_contracts(study, population_size(tallies[0]), insecure=ledger.study.insecure)
+        people = 0 if study.is_open else population_size(tallies[0])
+        implied = stated_contracts(study, people, insecure=ledger.study.insecure)
         # A published contract states the noise that was drawn, so the cost is computed from it and not from the study.
         known = {name: public.contracts().get(name, contract) for name, contract in implied.items()}
         # Only the columns of this ledger: a synthesizer elsewhere may have released another period since it was read.

@@ -22,8 +22,9 @@ from streamproc.storage.filesystem import (
 _TEMPORARY = re.compile(r"\.[a-z0-9.-]+\.[0-9a-f]{8}\.tmp")
 """Names that `FileSystem.create_temporary` derives from the names of state files."""
 
-_STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)")
-"""Names of the files of the roles. Other files in the folder are never touched."""
+_STATE = re.compile(r"[a-z]+(-[0-9]+)?\.(state|settled|lock)|departed-[0-9]+-[0-9]{6,}\.state")
+"""Names of the files of the roles: checkpoints, locks, and segments of hashes, which have the numbers of a partition and of
+the segment. Other files in the folder are never touched."""
 
 MIN_TRIAL_BYTES = 4096
 """Size of the smallest trial file in bytes: one block of most file systems."""

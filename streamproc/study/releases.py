@@ -32,10 +32,10 @@ MAX_TENURE = 1_000
 """Maximum number of periods in which a person is present in an open study."""
 
 MAX_OPEN_TRANSITIONS = 1_024
-"""Maximum number of transitions of a release in an open study, whose matrices are dense."""
+"""Maximum number of transitions of a release in an open study, whose matrix is dense: at most 2 MB to publish."""
 
-MAX_PAIR_STEPS = 2**32
-"""Maximum number of steps of the longest path that gives the cost of a release in an open study."""
+MAX_PAIR_STEPS = 2**28
+"""Maximum number of steps of the longest path that gives the cost of a release in an open study: about 10 s and 0.2 GB."""
 
 MAX_BINS = 65_536
 """Maximum of `q^k`, the number of bins of a window release."""
@@ -469,8 +469,8 @@ def check_open_automaton(key: str, got: object, classes: int, states: int, tenur
         raise StudyError(key, value, f"at most {MAX_OPEN_TRANSITIONS:,} in an open study: lower it")
     steps = open_pair_steps(classes, states, tenure)
     if steps > MAX_PAIR_STEPS:
-        value = f"{format_value(got)} with a tenure of {tenure}, whose exact cost takes {steps:.1g} steps"
-        raise StudyError(key, value, f"at most {MAX_PAIR_STEPS:.1g} steps: lower it, or the tenure")
+        value = f"{format_value(got)} with a tenure of {tenure}, whose exact cost takes {steps:,} steps"
+        raise StudyError(key, value, f"at most {MAX_PAIR_STEPS:,} steps: lower it, or the tenure")
 
 
 def _check_flow_horizon(kind: str, horizon: int) -> None:

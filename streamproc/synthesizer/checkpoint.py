@@ -48,6 +48,7 @@ def write_checkpoint(disk: StateFolder, fingerprint: bytes, stored: Checkpoint) 
             "abandoned": list(stored.abandoned),
             "outgoing": [[record.topic, record.value] for record in draft.outgoing],
         }
+        | ({"last": True} if draft.last else {})
     )
     content = seal(fingerprint, body)
     disk.write(STATE_FILE, content)
@@ -67,7 +68,7 @@ def read_checkpoint(disk: StateFolder, fingerprint: bytes) -> Checkpoint | None:
         redrawn = [Period(again) for again in state["redrawn"]]
         synthesis = from_arrays(contracts, period, state["arrays"], redrawn)
         outgoing = tuple(OutgoingRecord(topic, value) for topic, value in state["outgoing"])
-        drafted = PendingRelease(period, state["digest"], state["previous"], outgoing)
+        drafted = PendingRelease(period, state["digest"], state["previous"], outgoing, state.get("last", False))
         return Checkpoint(synthesis, drafted, tuple(state["abandoned"]))
     except OldStateFile as old:
         raise StateFileUnusable(STATE_FILE, old.reason) from None
@@ -143,7 +144,8 @@ def restore_checkpoint(
     synthesis = Synthesis.resumed(ledger.period, contracts, states, tuple(paid_again))
     _check_spending(ledger, synthesis)
     previous = ledger.periods[-1].previous if ledger.periods else ledger.head
-    return Checkpoint(synthesis, PendingRelease(ledger.period, ledger.head, previous, ()), ledger.intents)
+    pending = PendingRelease(ledger.period, ledger.head, previous, (), ledger.is_over and ledger.study.is_open)
+    return Checkpoint(synthesis, pending, ledger.intents)
 
 
 def _check_spending(ledger: VerifiedLedger, synthesis: Synthesis) -> None:

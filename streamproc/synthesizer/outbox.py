@@ -9,7 +9,7 @@ from fractions import Fraction
 from streamproc.panel.column_packing import column_digest
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import Period, Rho
-from streamproc.protocol.columns import ContractRecord, encode_column
+from streamproc.protocol.columns import ContractRecord, NewRows, encode_column
 from streamproc.protocol.ledger import PeriodRecord, ReleasePeriod, digest, measurement_chunks, measurements_digest
 from streamproc.protocol.topics import Topics
 from streamproc.releases.step import Step
@@ -35,6 +35,8 @@ class PendingRelease:
     """Digest of the previous ledger record."""
     outgoing: tuple[OutgoingRecord, ...]
     """All records of the period in the order in which they are sent; the ledger record is the last."""
+    last: bool = False
+    """Whether an open study ends with this period."""
 
 
 def build_pending_release(
@@ -45,24 +47,26 @@ def build_pending_release(
     previous: bytes,
     salt: bytes,
     abandoned: tuple[bytes, ...] = (),
+    *,
+    last: bool = False,
 ) -> PendingRelease:
     """The records that the step from `before` to `after` publishes.
 
     `abandoned` are the digests of announced draws that were lost. `salt` is random: the intent publishes the digest of the
     ledger record before the record, and without a salt the record could be found by trying all possible ones, of which there
-    are few if the noise is small.
+    are few if the noise is small. `last` says that an open study ends with this period.
     """
     columns: list[OutgoingRecord] = []
     measurements: list[OutgoingRecord] = []
     releases: dict[str, ReleasePeriod] = {}
     for name, step in steps.items():
-        columns += [OutgoingRecord(topics.synthetic(name), value) for value in _column_records(after, name, step)]
+        columns += [OutgoingRecord(topics.synthetic(name), value) for value in _column_records(before, after, name, step)]
         chunks = measurement_chunks(name, step.period, step.measurements)
         measurements += [OutgoingRecord(topics.ledger, chunk.encode()) for chunk in chunks]
         releases[name] = _release_period(before, after, name, step)
-    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt).encode()
+    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt, last).encode()
     ledger = (*measurements, OutgoingRecord(topics.ledger, record))
-    return PendingRelease(after.period, digest(record), previous, (*columns, *ledger))
+    return PendingRelease(after.period, digest(record), previous, (*columns, *ledger), last)
 
 
 def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) -> ReleasePeriod:
@@ -81,13 +85,20 @@ def _release_period(before: Synthesis, after: Synthesis, name: str, step: Step) 
     )
 
 
-def _column_records(after: Synthesis, name: str, step: Step) -> list[bytes]:
+def _column_records(before: Synthesis, after: Synthesis, name: str, step: Step) -> list[bytes]:
     """The columns that this step releases. The contract of the release precedes the first column."""
     record, periods = _contract_record(after, name), _column_periods(step)
     values = record.encode() if periods[:1] == [1] else []
     for period, column in zip(periods, step.columns, strict=True):
-        values += encode_column(name, period, column, len(record.contract.alphabet))
+        new = _new_rows(before, after, name) if record.contract.is_open else None
+        values += encode_column(name, period, column, record.contract.column_codes, new)
     return values
+
+
+def _new_rows(before: Synthesis, after: Synthesis, name: str) -> NewRows:
+    """The synthetic people who enter in the one period between the two."""
+    numbered = before.rows(name) or 0
+    return NewRows(numbered, (after.rows(name) or 0) - numbered)
 
 
 def _column_periods(step: Step) -> list[Period]:
@@ -96,5 +107,5 @@ def _column_periods(step: Step) -> list[Period]:
 
 def _contract_record(after: Synthesis, name: str) -> ContractRecord:
     contract = after.contracts[name]
-    rows = after.rows(name)
+    rows = None if contract.is_open else after.rows(name)
     return ContractRecord(contract, contract.expected_rows if rows is None else rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamproc.errors import LedgerConflict, TopicLost, VerificationFailed
 from streamproc.log.port import Log, read_to_end
-from streamproc.protocol.ledger_verifier import verify_chain
+from streamproc.protocol.ledger_verifier import LedgerVerifier
 from streamproc.protocol.topics import Topics
 from streamproc.storage.clock import Clock
 from streamproc.study import Study
@@ -29,9 +29,10 @@ async def wait_for_open_transactions(log: Log, topic: str, clock: Clock) -> bool
     return False
 
 
-async def read_published_state(log: Log, study: Study) -> LedgerSnapshot:
+async def read_published_state(log: Log, study: Study, *, keep: int | None = 1) -> LedgerSnapshot:
     """Read and verify the whole ledger, and find out which topics were ever used.
 
+    Of the ledger of an open study only the newest `keep` periods are kept, or all of them if it is None.
     Raises TopicLost if the first records of the ledger are gone, LedgerConflict if the ledger is not valid.
     """
     topics = Topics(study.name)
@@ -42,11 +43,13 @@ async def read_published_state(log: Log, study: Study) -> LedgerSnapshot:
         return LedgerSnapshot(None, used, ())
     if await log.start_offset(topics.ledger, 0) > 0:
         raise TopicLost(topics.ledger, "its first records are gone; it must be kept forever")
-    values = [record.value async for record in read_to_end(log, topics.ledger)]
+    verifier = LedgerVerifier(keep)
+    try:
+        async for record in read_to_end(log, topics.ledger):
+            verifier.add(record.value)
+    except VerificationFailed as failed:
+        raise LedgerConflict(f"topic {topics.ledger} is not a valid ledger: {failed}") from None
     # This comes after the ledger was read: another synthesizer may be running, which writes columns before ledger records.
     unused = [topic for topic in written if topic in existing and topic not in used]
     empty = tuple([topic for topic in unused if await log.high_watermark(topic, 0) == 0])
-    try:
-        return LedgerSnapshot(verify_chain(values), used, empty)
-    except VerificationFailed as failed:
-        raise LedgerConflict(f"topic {topics.ledger} is not a valid ledger: {failed}") from None
+    return LedgerSnapshot(verifier.verified(), used, empty)

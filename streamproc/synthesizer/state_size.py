@@ -16,7 +16,7 @@ import numpy as np
 from streamproc.errors import NotEnoughMemory
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import CHUNK_BYTES, ContractRecord
-from streamproc.releases.kind import NUMBER_BYTES, Contract
+from streamproc.releases.kind import NUMBER_BYTES, Contract, ReleaseState
 from streamproc.releases.synthesis import Synthesis
 
 RECORD_OVERHEAD_BYTES = 1024
@@ -28,7 +28,7 @@ FIXED_MEMORY_BYTES = 1 << 20
 def max_state_size(before: Synthesis) -> int:
     """The most bytes that the state file can have after the next step."""
     period = Period(before.period + 1)
-    releases = sum(_release_bytes(contract, period, before.rows(name)) for name, contract in before.contracts.items())
+    releases = sum(_release_bytes(contract, period, before.states[name]) for name, contract in before.contracts.items())
     return 8 * RECORD_OVERHEAD_BYTES + 64 * len(before.redrawn) + releases
 
 
@@ -40,7 +40,8 @@ def max_step_memory(before: Synthesis) -> int:
     """
     period = Period(before.period + 1)
     needed = [
-        contract.step_memory(period, contract.max_rows(before.rows(name))) for name, contract in before.contracts.items()
+        contract.step_memory(period, contract.max_column_rows(before.states[name]))
+        for name, contract in before.contracts.items()
     ]
     kept = sum(memory.kept for memory in needed)
     return FIXED_MEMORY_BYTES + kept + max(*(memory.working for memory in needed), 4 * max_state_size(before))
@@ -60,9 +61,9 @@ def reserve_memory(size: int) -> None:
     block[:: mmap.PAGESIZE] = 1
 
 
-def _release_bytes(contract: Contract, period: Period, known: int | None) -> int:
+def _release_bytes(contract: Contract, period: Period, before: ReleaseState) -> int:
     """The columns that leave, the contract, which leaves with the first of them and is kept, and the state itself."""
-    rows, columns = contract.max_rows(known), contract.columns_in(period)
+    rows, columns = contract.max_column_rows(before), contract.columns_in(period)
     record = ContractRecord(contract, contract.expected_rows)
     packed = math.ceil(rows * record.bits / 8)
     published = columns * (packed + RECORD_OVERHEAD_BYTES * (1 + packed // CHUNK_BYTES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import make_tallier
 from streamproc.study import Study
 
+RECHECKED_PERIODS = 64
+"""Open studies: a tally that comes again is compared with the first one for so many periods after its own.
+
+An open study has any number of periods, and comparing needs memory for each of them. A gatherer that starts again sends
+at most the tallies after its last checkpoint.
+"""
+
 
 @dataclass(frozen=True)
 class StudyTally:
@@ -23,13 +31,18 @@ class StudyTally:
 
     period: Period
     people: int
-    """Number of individuals in the study."""
+    """Number of individuals in the study. In an open study, those who are present after the period."""
     counts: dict[str, IntArray]
     """Counts of each release, by its name."""
+    last: bool = False
+    """Whether an open study ends with this period."""
 
 
 def population_size(tally: StudyTally) -> int:
-    """The number of individuals `n`, from the tally of any period. Raises StudyWithoutPeople if it is 0."""
+    """The number of individuals `n`, from the tally of any period. Raises StudyWithoutPeople if it is 0.
+
+    In an open study it changes from period to period.
+    """
     if tally.people == 0:
         raise StudyWithoutPeople(
             "nobody reported in period 1, so the study has no people; begin another, under another name"
@@ -43,11 +56,16 @@ class TallyReader:
     def __init__(self, study: Study, tail: TopicTail) -> None:
         self._study = study
         self._tail = tail
-        self._assembler = TallyAssembler()
+        self._assemblers: dict[int, TallyAssembler] = defaultdict(TallyAssembler)
+        """One for each period, so that it can be dropped."""
         self._waiting: dict[int, dict[int, Tally]] = defaultdict(dict)
         self._reported: Counter[int] = Counter()
+        self._watermark = Period(0)
         self._people: dict[int, int] = {}
+        """Number of individuals of each partition, which never changes in a closed study."""
         self._forgotten = Period(0)
+        self._dropped = Period(0)
+        """Tallies up to this period are not read any more."""
 
     @classmethod
     async def open(cls, log: Log, study: Study) -> TallyReader:
@@ -73,20 +91,30 @@ class TallyReader:
     @property
     def watermark(self) -> Period:
         """The last period of which the tallies of all partitions were read."""
-        complete = [period for period, count in self._reported.items() if count == self._study.broker.partitions]
-        return Period(max(complete, default=0))
+        return self._watermark
 
     def forget(self, through: Period) -> None:
-        """Drop the tallies of the periods up to `through`. Those that are read later are still checked."""
+        """Drop the tallies of the periods up to `through`.
+
+        Those that are read later are still checked; in an open study, if they are not older than `RECHECKED_PERIODS`.
+        """
         self._forgotten = max(self._forgotten, through)
-        for period in [period for period in self._waiting if period <= through]:
-            del self._waiting[period]
+        _drop(self._waiting, self._forgotten)
+        if self._study.is_open:
+            self._dropped = Period(max(self._forgotten - RECHECKED_PERIODS, 0))
+            _drop(self._assemblers, self._dropped)
+            _drop(self._reported, self._dropped)
+            # Every period that was forgotten was complete.
+            self._watermark = max(self._watermark, self._dropped)
 
     async def poll(self, *, timeout: float) -> None:
         """Read the tallies that were appended, waiting up to `timeout` seconds for one. Raises TallyConflict."""
         for record in await self._tail.poll(timeout=timeout):
             try:
-                tally = self._assembler.add(decode_tally(record.value))
+                chunk = decode_tally(record.value)
+                if chunk.period <= self._dropped:
+                    continue
+                tally = self._assemblers[chunk.period].add(chunk)
             except Malformed as malformed:
                 raise TallyConflict(f"tallies offset {record.offset}: no tally: {malformed.reason}") from None
             if isinstance(tally, Conflict):
@@ -100,7 +128,10 @@ class TallyReader:
             await self.poll(timeout=0.5)
 
     def complete(self, period: Period) -> StudyTally | None:
-        """The sum of a period's tallies; None before the tallies of all partitions were read."""
+        """The sum of a period's tallies; None before the tallies of all partitions were read.
+
+        Raises TallyConflict if they disagree on whether it is the last period.
+        """
         tallies = self._waiting.get(period, {})
         if len(tallies) < self._study.broker.partitions:
             return None
@@ -108,7 +139,10 @@ class TallyReader:
             release.name: np.sum([tally.counts[release.name] for tally in tallies.values()], axis=0)
             for release in self._study.releases
         }
-        return StudyTally(period, sum(tally.people for tally in tallies.values()), counts)
+        if len({tally.last for tally in tallies.values()}) > 1:
+            problem = "only some of its tallies say that the study ends with it"
+            raise TallyConflict(f"period {period}: {problem}", period=period)
+        return StudyTally(period, sum(tally.people for tally in tallies.values()), counts, tallies[0].last)
 
     def missing(self, period: Period) -> list[int]:
         """The partitions of which no tally of this period was read. The period must not be forgotten."""
@@ -121,11 +155,13 @@ class TallyReader:
                 partition=tally.partition,
                 period=tally.period,
             )
-        if self._people.setdefault(tally.partition, tally.people) != tally.people:
+        if not self._study.is_open and self._people.setdefault(tally.partition, tally.people) != tally.people:
             raise _conflict(tally, "its number of people changed")
         if not self._is_consistent(tally):
             raise _conflict(tally, "tally does not match the study (period, releases, number of bins, or total)")
         self._reported[tally.period] += 1
+        if self._reported[tally.period] == self._study.broker.partitions:
+            self._watermark = max(self._watermark, tally.period)
         if tally.period > self._forgotten:
             self._waiting[tally.period][tally.partition] = tally
 
@@ -133,16 +169,24 @@ class TallyReader:
         """Whether a tally has a period and the releases of the study, and counts that its number of people can have.
 
         In a window release everybody is counted once, from period `k` on. In a cumulative release everybody is counted at
-        most once, because one period adds at most one to an individual's sum.
+        most once, because one period adds at most one to an individual's sum. In an open study everybody who is present
+        after the period has entered or stayed in it.
         """
         study, counts = self._study, tally.counts
-        if tally.period > study.last_period or {release.name for release in study.releases} != set(counts):
+        if tally.period > study.last_period or (tally.last and not study.is_open):
+            return False
+        if {release.name for release in study.releases} != set(counts):
             return False
         for release in study.releases:
             tallier, counted = make_tallier(study, release), counts[release.name]
             if len(counted) != tallier.size or not tallier.is_possible(counted, tally.people, tally.period):
                 return False
         return True
+
+
+def _drop(by_period: dict[int, Any] | Counter[int], through: Period) -> None:
+    for period in [period for period in by_period if period <= through]:
+        del by_period[period]
 
 
 def _conflict(tally: Tally | Conflict, problem: str) -> TallyConflict:

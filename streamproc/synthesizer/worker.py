@@ -13,6 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from streamproc.errors import (
@@ -127,11 +128,13 @@ class Synthesizer:
         self._backoff = Backoff(MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S)
         self._abandoned: tuple[bytes, ...] = ()
         """Digests of lost draws of the next period, which its ledger record must name."""
+        self._ended = False
+        """Whether a period is published with which an open study ends."""
         self.started = asyncio.Event()
         """Set once the start has succeeded: state folder and ledger agree, and the tallies can be read from the first on."""
 
     async def run(self) -> None:
-        """Release every period; returns when period `T` is published. Raises Refused if that could break a promise."""
+        """Release every period; returns when the last one is published. Raises Refused if that could break a promise."""
         while True:
             try:
                 return await self._session()
@@ -158,7 +161,7 @@ class Synthesizer:
 
     async def _after_fencing(self) -> None:
         period = Period(self._period + 1)
-        self._fenced[period] = self._fenced.get(period, 0) + 1
+        self._fenced = {period: self._fenced.get(period, 0) + 1}
         self._observer.fenced(period)
         if self._fenced[period] >= MAX_FENCED:
             raise WriterConflict(
@@ -202,6 +205,7 @@ class Synthesizer:
         checkpoint = await self._ports.offload(read_checkpoint, self._ports.state_folder, self._fingerprint)
         found = local_state(self._ports.state_folder, self._fingerprint, checkpoint)
         self._period = snapshot.ledger.period if snapshot.ledger else Period(0)
+        self._ended = snapshot.ledger is not None and snapshot.ledger.is_over
         return checkpoint, snapshot, decide(found, snapshot.published_state, used=snapshot.used)
 
     async def _wait_for_open_transactions(self) -> None:
@@ -237,14 +241,15 @@ class Synthesizer:
         elif action is RecoveryAction.MARK_PUBLISHED:
             await self._ports.offload(mark_published, self._ports.state_folder, self._fingerprint, checkpoint.pending)
         self._period = checkpoint.synthesis.period
+        self._ended = checkpoint.pending.last
         # If state folder and ledger end at the same period, the steward has accepted the loss of what is announced next.
         self._abandoned = () if action is RecoveryAction.PUBLISH or snapshot.ledger is None else snapshot.ledger.intents
         self._observer.released(checkpoint.synthesis.period, checkpoint.synthesis, None)
         return checkpoint.synthesis, checkpoint.pending.digest
 
     async def _follow(self, producer: TransactionalProducer, synthesis: Synthesis | None, head: bytes) -> None:
-        """Release periods as their tallies are completed, up to period `T`."""
-        if self._period == self._study.last_period:
+        """Release periods as their tallies are completed, up to the last one."""
+        if self._is_over:
             self.started.set()
             return
         if synthesis is None:
@@ -253,12 +258,16 @@ class Synthesizer:
         tallies = await TallyReader.open(self._ports.log, self._study)
         try:
             self.started.set()
-            while self._period < self._study.last_period:
+            while not self._is_over:
                 tallies.forget(self._period)
                 tally = await self._next_tally(tallies)
                 synthesis, head = await self._release(producer, synthesis, tally, head)
         finally:
             await tallies.close()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._ended or self._period == self._study.last_period
 
     async def _next_tally(self, tallies: TallyReader) -> StudyTally:
         while (tally := tallies.complete(Period(self._period + 1))) is None:
@@ -278,20 +287,22 @@ class Synthesizer:
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
         abandoned, self._abandoned = self._abandoned, ()
         salt = self._ports.entropy.salt(after.period)
-        pending = await self._ports.offload(build_pending_release, self._topics, before, after, steps, head, salt, abandoned)
+        build = partial(build_pending_release, last=tally.last)
+        pending = await self._ports.offload(build, self._topics, before, after, steps, head, salt, abandoned)
         checkpoint = Checkpoint(after, pending, abandoned)
         size = await self._ports.offload(write_checkpoint, self._ports.state_folder, self._fingerprint, checkpoint)
         await self._publish(producer, pending, announced=False)
-        self._period = after.period
+        self._period, self._ended = after.period, pending.last
         self._observer.persisted(after.period, size)
         self._observer.released(after.period, after, steps)
         return after, pending.digest
 
     def _first_synthesis(self, tally: StudyTally) -> Synthesis:
-        return Synthesis.start(make_contracts(self._study, population_size(tally), self._ports.entropy))
+        people = 0 if self._study.is_open else population_size(tally)
+        return Synthesis.start(make_contracts(self._study, people, self._ports.entropy))
 
     def _check_people(self, synthesis: Synthesis, tally: StudyTally) -> None:
-        if any(contract.n != tally.people for contract in synthesis.contracts.values()):
+        if any(not contract.is_open and contract.n != tally.people for contract in synthesis.contracts.values()):
             problem = "its tallies are of another number of people than the study's"
             raise TallyConflict(f"period {tally.period}: {problem}", period=tally.period)
 

@@ -14,7 +14,7 @@ from streamproc.testing import Faults, in_virtual_time
 from tests.stream_model.simulated_study import SimulatedStudy
 from tests.synthesizer.study_runs import STUDY, begin_study, run_two_periods, run_with_tallies
 
-ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.horizon + 1)]
+ALL = [(release.name, period) for release in STUDY.releases for period in range(1, STUDY.last_period + 1)]
 
 
 class Away(Faults):

@@ -20,7 +20,7 @@ STUDY = build_study(rho=1.0)
 def panel_with_dictionaries() -> bytes:
     symbols = pa.array(["0", "1", "0", "1"]).dictionary_encode()
     columns = {"individual": pa.array(["ada", "bob", "cyd", "dan"])}
-    columns |= {str(period): symbols for period in range(1, STUDY.horizon + 1)}
+    columns |= {str(period): symbols for period in range(1, STUDY.last_period + 1)}
     file = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), file, compression="none", write_statistics=False)
     return file.getvalue()

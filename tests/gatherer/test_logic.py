@@ -110,7 +110,7 @@ def check_tallies(sequence: ReportSequence) -> None:
 
 def check_rejects(sequence: ReportSequence) -> None:
     runner, model = run_sequence(sequence), model_of(sequence)
-    if len(sequence.ends) == sequence.study.horizon:
+    if len(sequence.ends) == sequence.study.last_period:
         assert rejected_reports(runner.rejects) == model.rejected()
     assert len({reject.offset for reject in runner.rejects}) == len(runner.rejects)
     true = model.true_reasons()
@@ -322,7 +322,7 @@ def test_a_report_that_seems_too_early_waits_until_a_cut_beyond_it_is_known() ->
 
 
 def test_too_many_reports_that_wait_for_a_cut_pause_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamproc.gatherer.logic.MAX_UNDECIDED", 100)
+    monkeypatch.setattr("streamproc.gatherer.partition_logic.MAX_UNDECIDED", 100)
     partition = Partition(Population(initial="a", ahead=1))
     partition.say(("p", 1, "a"), *[("p", 3, "c")] * 100)
     before = partition.logic.paused

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import streamproc.gatherer.logic as gathering
+import streamproc.gatherer.partition_logic as gathering
 import streamproc.gatherer.worker as gatherer
 from streamproc.errors import OutcomeUnknown
+from streamproc.gatherer.logic import GathererLogic
 from streamproc.gatherer.reject_writer import RejectWriter
 from streamproc.log.port import Offset
 from streamproc.log.topic_setup import wanted_settings
@@ -407,13 +408,13 @@ def test_nothing_that_takes_long_is_done_where_heartbeats_are_sent(monkeypatch: 
             offloaded.pop()
 
     def watched(name: str) -> None:
-        step = getattr(gathering.GathererLogic, name)
+        step = getattr(GathererLogic, name)
 
-        def noted(self: gathering.GathererLogic, *arguments: Any) -> Any:
+        def noted(self: GathererLogic, *arguments: Any) -> Any:
             done.setdefault(name, set()).add(bool(offloaded))
             return step(self, *arguments)
 
-        monkeypatch.setattr(gathering.GathererLogic, name, noted)
+        monkeypatch.setattr(GathererLogic, name, noted)
 
     async def scenario() -> None:
         simulated = await begun()

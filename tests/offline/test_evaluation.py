@@ -54,7 +54,7 @@ pattern = "c[ab]+c"
 
 def replayed_with(text: str, entropy: Entropy) -> tuple[ReplayResult, dict[str, Questions]]:
     study: Study = parse_study(text)
-    symbols = np.random.default_rng(1).integers(0, study.q, (PEOPLE, study.horizon)).astype(np.uint8)
+    symbols = np.random.default_rng(1).integers(0, study.q, (PEOPLE, study.last_period)).astype(np.uint8)
     tallies = tallies_of(study, symbols)
     promised = stated_contracts(study, PEOPLE, insecure=True)
     replayed = replay_study(study, promised, tallies, entropy)

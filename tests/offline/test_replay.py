@@ -46,7 +46,7 @@ def test_a_replay_gathers_steps_panels_and_spending(study: Study, data: st.DataO
     filled = data.draw(histories_of(study))
     made = data.draw(contracts_of(study, len(filled)))
     done = replay_study(study, made, tallies_of(study, filled), SilentEntropy(1))
-    assert done.synthesis.period == len(done.steps) == study.horizon
+    assert done.synthesis.period == len(done.steps) == study.last_period
     for name, contract in made.items():
         columns = [column for steps in done.steps for column in steps[name].columns]
         assert all(a is b for a, b in zip(done.panels[name].columns, columns, strict=True))

@@ -39,7 +39,7 @@ kind = "cumulative"
 
 def summarised(text: str, people: int = 500, *, ones: float = 0.2) -> Summary:
     study = parse_study(text)
-    symbols = (np.random.default_rng(5).random((people, study.horizon)) < ones).astype(np.uint8)
+    symbols = (np.random.default_rng(5).random((people, study.last_period)) < ones).astype(np.uint8)
     promised = stated_contracts(study, people, insecure=True)
     return summary_of(replay_study(study, promised, tallies_of(study, symbols), SeededEntropy(2)))
 

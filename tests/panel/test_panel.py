@@ -66,7 +66,7 @@ def test_without_noise_every_answer_is_the_truth(study: Study, data: st.DataObje
     panels = replay_study(study, made, tallies_of(study, filled), SilentEntropy(1)).panels
     for release in study.releases:
         panel = panels[release.name]
-        for period in range(1, study.horizon + 1):
+        for period in range(1, study.last_period + 1):
             if isinstance(release, WindowRelease):
                 width = data.draw(st.integers(1, min(release.k, period)))
                 yes = data.draw(st.sets(st.sampled_from(list(product(study.alphabet, repeat=width)))))
@@ -85,7 +85,7 @@ def largest_question(study: Study, release: Release) -> int:
     """The largest number of events, or of periods in a spell, that can be asked about."""
     match release:
         case CumulativeRelease():
-            return study.horizon if release.measure == "paper" else release.counted_up_to(study.horizon)
+            return study.last_period if release.measure == "paper" else release.counted_up_to(study.last_period)
         case SpellRelease():
             return release.length
     return 1

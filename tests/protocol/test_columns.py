@@ -147,7 +147,7 @@ def test_a_symbol_outside_the_alphabet_fails_verification() -> None:
         {"release": ""},
         {"release": "a/b"},
         {"period": 0},
-        {"period": 10_001},
+        {"period": 1_000_001},
         {"first": -8},
         {"first": 4, "rows": 5},
         {"first": 16, "rows": 0, "data": b""},

@@ -13,11 +13,12 @@ from streamproc.protocol.control import Cut, Key, decode_control
 from streamproc.protocol.rejects import Reason, Reject, decode_reject
 
 
-@given(st.integers(1, 10_000), st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=1024))
-def test_a_cut_comes_back(period: int, ends: list[int]) -> None:
-    cut = Cut(Period(period), tuple(ends))
+@given(st.integers(1, 1_000_000), st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=1024), st.booleans())
+def test_a_cut_comes_back_and_only_a_last_one_says_so(period: int, ends: list[int], last: bool) -> None:
+    cut = Cut(Period(period), tuple(ends), last)
 
     assert decode_control(cut.encode()) == cut
+    assert (b"last" in cut.encode()) is last
 
 
 @given(st.binary(min_size=32, max_size=32))
@@ -40,7 +41,7 @@ def test_a_reject_comes_back(partition: int, offset: int, reason: Reason) -> Non
 
 def test_printing_shows_neither_the_key_nor_offsets() -> None:
     assert repr(Key(b"k" * 32)) == "Key()"
-    assert repr(Cut(Period(3), (77, 88))) == "Cut(period=3)"
+    assert repr(Cut(Period(3), (77, 88))) == "Cut(period=3, last=False)"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_printing_shows_neither_the_key_nor_offsets() -> None:
         ("key", {"key": "k" * 32}),
         ("key", {}),
         ("cut", {"period": 0, "ends": [1]}),
-        ("cut", {"period": 10_001, "ends": [1]}),
+        ("cut", {"period": 1_000_001, "ends": [1]}),
         ("cut", {"period": True, "ends": [1]}),
         ("cut", {"period": 1, "ends": []}),
         ("cut", {"period": 1, "ends": [0] * 1025}),
@@ -59,6 +60,7 @@ def test_printing_shows_neither_the_key_nor_offsets() -> None:
         ("cut", {"period": 1, "ends": ["0"]}),
         ("cut", {"period": 1, "ends": {"0": 1}}),
         ("cut", {"period": 1}),
+        ("cut", {"period": 1, "ends": [1], "last": 1}),
         ("reject", {"partition": 0, "offset": 0, "reason": "late"}),
         ("Cut", {"period": 1, "ends": [0]}),
     ],

@@ -38,6 +38,23 @@ def test_other_cuts_are_ignored(cuts: CutSequence, period: int, ends: tuple[int,
 
 
 def test_nothing_is_closed_after_the_last_period(cuts: CutSequence) -> None:
-    assert cuts.offer(Cut(Period(2), (9, 9)))
-    assert cuts.offer(Cut(Period(3), (9, 9)))
+    over = []
+    for period in (2, 3):
+        assert cuts.offer(Cut(Period(period), (9, 9)))
+        over.append(cuts.is_over)
+    assert over == [False, True]
     assert not cuts.offer(Cut(Period(4), (9, 9)))
+
+
+def test_an_open_study_ends_with_its_first_last_cut() -> None:
+    cuts = CutSequence(partitions=1, horizon=1_000_000, is_open=True)
+    offered = [Cut(Period(1), (5,)), Cut(Period(3), (5,), last=True), Cut(Period(2), (5,), last=True)]
+    assert [(cuts.offer(cut), cuts.is_over) for cut in offered] == [(True, False), (False, False), (True, True)]
+    assert not any(cuts.offer(Cut(Period(period), (5,))) for period in (2, 3))
+    assert cuts.period == 2
+
+
+def test_a_closed_study_has_no_last_cut(cuts: CutSequence) -> None:
+    assert not cuts.offer(Cut(Period(2), (9, 9), last=True))
+    assert cuts.offer(Cut(Period(2), (9, 9)))
+    assert not cuts.is_over

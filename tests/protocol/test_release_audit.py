@@ -26,7 +26,7 @@ from streamproc.study import CumulativeRelease, PatternRelease, Release, SpellRe
 from streamproc.study.releases import Measure
 from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
-from tests.studies import build_study
+from tests.studies import CLOSED_ADJACENCIES, build_study
 
 N = 60
 LOST = bytes([5] * 32)
@@ -54,7 +54,7 @@ def published(study: Study, *, redrawn: Sequence[int] = (), seed: int = 1, padde
     ledger = [StudyRecord({}, bytes(32), insecure=True).encode()]
     head = digest(ledger[0])
     columns: dict[str, list[bytes]] = {release.name: [] for release in study.releases}
-    for period in range(1, study.horizon + 1):
+    for period in range(1, study.last_period + 1):
         cohort, tally = cohort.fold(rng.integers(0, study.q, N).astype(np.uint8))
         after, steps = synthesis.step(tally, SeededEntropy(seed))
         lost = (LOST,) * (period in redrawn)
@@ -102,7 +102,7 @@ def measured_by(measure: Measure, k: int = 2) -> tuple[WindowRelease, Cumulative
     return replace(WINDOW, k=k, measure=measure), count
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", CLOSED_ADJACENCIES)
 @pytest.mark.parametrize("measure", ["flow", "paper"])
 @pytest.mark.parametrize("redrawn", [(), (1, 4)])
 def test_what_a_study_publishes_is_what_is_recomputed(

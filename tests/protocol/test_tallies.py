@@ -16,9 +16,11 @@ from streamproc.protocol.tallies import CHUNK_COUNTS, Conflict, Tally, TallyAsse
 LARGE = CHUNK_COUNTS + 5
 
 
-def tally_of(*, partition: int = 0, period: int = 1, people: int = 9, seed: int = 0, size: int = LARGE) -> Tally:
+def tally_of(
+    *, partition: int = 0, period: int = 1, people: int = 9, seed: int = 0, size: int = LARGE, last: bool = False
+) -> Tally:
     counts = np.random.default_rng(seed).integers(0, people + 1, size=size)
-    return Tally(partition, Period(period), people, {"small": np.array([people, 0]), "large": counts})
+    return Tally(partition, Period(period), people, {"small": np.array([people, 0]), "large": counts}, last)
 
 
 def chunks_of(tally: Tally) -> list[TallyChunk]:
@@ -57,6 +59,18 @@ def test_a_tally_comes_back_whatever_the_order_of_its_chunks(counts: dict[str, l
     assert {name: numbers.tolist() for name, numbers in whole.counts.items()} == counts
 
 
+def test_only_the_tally_of_a_last_period_says_so() -> None:
+    assert [chunk.last for chunk in chunks_of(tally_of(last=True))] == [True] * 3
+    assert assembled(chunks_of(tally_of(last=True))) == [tally_of(last=True)]
+    assert all(b"last" not in value for value in tally_of().encode())
+    assert tally_of() != tally_of(last=True)
+
+
+def test_people_who_leave_are_counted_beside_those_who_are_present() -> None:
+    leaving = Tally(0, Period(5), 0, {"w": np.array([0, 0, 7])})
+    assert assembled(chunks_of(leaving)) == [leaving]
+
+
 def test_tallies_are_equal_if_their_counts_are() -> None:
     assert len({tally_of(), tally_of(), tally_of(seed=1)}) == 2
     assert tally_of() != "a tally"
@@ -92,6 +106,7 @@ def test_tallies_of_several_partitions_and_periods_may_interleave() -> None:
     [
         pytest.param(tally_of(seed=1), id="other counts"),
         pytest.param(tally_of(people=10), id="other people"),
+        pytest.param(tally_of(last=True), id="a last period"),
         pytest.param(tally_of(size=LARGE + 1), id="another size"),
         pytest.param(Tally(0, Period(1), 9, {"small": np.array([9, 0])}), id="fewer releases"),
         pytest.param(Tally(0, Period(1), 9, {"small": np.array([9, 0]), "else": np.array([9])}), id="another release"),
@@ -119,7 +134,6 @@ def test_a_contradiction_never_completes_a_tally() -> None:
         {"partition": 1024},
         {"period": 0},
         {"people": -1},
-        {"people": 8},
         {"of": 0},
         {"release": "a.b"},
         {"first": 1},
@@ -128,6 +142,8 @@ def test_a_contradiction_never_completes_a_tally() -> None:
         {"total": 2**17},
         {"counts": np.zeros(CHUNK_COUNTS - 1, dtype=np.int64)},
         {"counts": np.full(CHUNK_COUNTS, -1)},
+        {"counts": np.full(CHUNK_COUNTS, 2**31)},
+        {"last": 1},
     ],
 )
 def test_a_chunk_that_cannot_be_is_malformed(wrong: dict[str, object]) -> None:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from streamproc.offline.people import People
-from streamproc.privacy.adjacency import Adjacency
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.kind import Contract
 from streamproc.releases.window import WindowContract
@@ -31,7 +30,7 @@ from streamproc.study import (
     WindowRelease,
 )
 from streamproc.study.releases import Measure
-from tests.studies import build_study
+from tests.studies import CLOSED_ADJACENCIES, build_study
 
 Filled = npt.NDArray[np.uint8]
 
@@ -91,7 +90,7 @@ def studies(draw: st.DrawFn) -> Study:
         alphabet=alphabet,
         horizon=horizon,
         rho=10 ** draw(st.floats(-4, 3)),
-        adjacency=draw(st.sampled_from(Adjacency)),
+        adjacency=draw(st.sampled_from(CLOSED_ADJACENCIES)),
         population=Population(initial=alphabet[0], missing=Missing(draw(st.none() | st.sampled_from(alphabet)))),
     )
 
@@ -99,7 +98,7 @@ def studies(draw: st.DrawFn) -> Study:
 @st.composite
 def histories_of(draw: st.DrawFn, study: Study) -> Filled:
     """Up to 12 people, some reports missing and filled in."""
-    row = st.lists(st.integers(-1, study.q - 1), min_size=study.horizon, max_size=study.horizon)
+    row = st.lists(st.integers(-1, study.q - 1), min_size=study.last_period, max_size=study.last_period)
     rows = draw(st.lists(row, min_size=1, max_size=12))
     return People(None, np.array(rows, dtype=np.int8)).filled(study)
 
@@ -123,7 +122,7 @@ def true_bins(filled: Filled, q: int, k: int, period: int) -> list[int]:
 def true_at_least(study: Study, release: CumulativeRelease, filled: Filled, period: int) -> list[int]:
     """People with at least 1, 2, ... events so far, up to `most` of them."""
     events = [sum(study.alphabet[symbol] in release.event for symbol in row[:period]) for row in filled.tolist()]
-    most = period if release.measure == "paper" else min(period, release.counted_up_to(study.horizon))
+    most = period if release.measure == "paper" else min(period, release.counted_up_to(study.last_period))
     return [sum(count >= b for count in events) for b in range(1, most + 1)]
 
 

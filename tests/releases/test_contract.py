@@ -35,7 +35,7 @@ def test_a_contract_written_as_json_and_read_again_says_the_same(study: Study, n
         assert again.to_dict() == written
         assert (again.name, again.n, again.n_star) == (name, n, contract.n_star)
         assert again.insecure is insecure
-        horizon = Period(study.horizon)
+        horizon = Period(study.last_period)
         assert again.mechanism.cost(horizon) == contract.mechanism.cost(horizon)
 
 

@@ -15,7 +15,7 @@ from streamproc.panel import Panel
 from streamproc.panel.metadata import metadata_from_text, metadata_text
 from streamproc.protocol.columns import ContractRecord, decode_synthetic
 from streamproc.releases.contracts import stated_contracts
-from streamproc.releases.flow import encode_matrices
+from streamproc.releases.flow import encode_integers
 from streamproc.releases.kind import MAX_ROWS
 from tests.releases.random_studies import KINDS, release_of
 from tests.studies import build_study
@@ -158,7 +158,7 @@ def test_numbers_that_are_not_finite_are_malformed(kind: str, field: str, value:
 @pytest.mark.parametrize("kind", ["cumulative-flow", "spell", "pattern"])
 def test_matrices_that_do_not_determine_the_counts_are_refused(kind: str) -> None:
     contract = RECORDS[kind].contract
-    zeros = encode_matrices([np.zeros_like(matrix) for matrix in contract.mechanism.matrices])
+    zeros = encode_integers([np.zeros_like(matrix) for matrix in contract.mechanism.matrices])
     with pytest.raises(Malformed, match="contract: expected values that are consistent with each other"):
         read_from_topic(RECORDS[kind], {"matrices": zeros})
     with pytest.raises(InvalidInput, match="values that do not fit together"):

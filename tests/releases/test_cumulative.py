@@ -46,7 +46,7 @@ def truth_over(study: Study, filled: Filled) -> list[IntArray]:
     """For each period, the true number of people with at least 1, 2, ... ones, up to `most`."""
     [release] = study.releases
     assert isinstance(release, CumulativeRelease)
-    return [np.array(true_at_least(study, release, filled, t)) for t in range(1, study.horizon + 1)]
+    return [np.array(true_at_least(study, release, filled, t)) for t in range(1, study.last_period + 1)]
 
 
 def one_run(contract: CumulativeContract, tallies: Sequence[IntArray], draw: NoiseSource) -> list[tuple[FlowState, Step]]:

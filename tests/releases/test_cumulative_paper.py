@@ -41,7 +41,7 @@ def truth_over(study: Study, filled: Filled) -> list[IntArray]:
     """For each period, the true number of people with at least 1, 2, ... ones."""
     [release] = study.releases
     assert isinstance(release, CumulativeRelease)
-    return [np.array(true_at_least(study, release, filled, t)) for t in range(1, study.horizon + 1)]
+    return [np.array(true_at_least(study, release, filled, t)) for t in range(1, study.last_period + 1)]
 
 
 def one_run(

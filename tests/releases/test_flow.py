@@ -16,7 +16,7 @@ from streamproc.offline.replay import ReplayResult
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contracts import contract_from_values, follows_from_study, stated_contracts
 from streamproc.releases.cumulative import CumulativeContract
-from streamproc.releases.flow import FlowContract, encode_matrices
+from streamproc.releases.flow import FlowContract, encode_integers
 from streamproc.releases.query import ask, at_least, exactly, in_spell, matched
 from streamproc.releases.step import ReleasedPeriod
 from streamproc.storage.entropy import SeededEntropy
@@ -208,7 +208,7 @@ def test_a_contract_with_an_impossible_value_is_refused(change: dict[str, object
 
 def test_matrices_that_do_not_determine_the_counts_are_refused() -> None:
     contract = contract_of(study_of(KINDS[3]), 50)
-    zeros = encode_matrices([np.zeros_like(matrix) for matrix in contract.mechanism.matrices])
+    zeros = encode_integers([np.zeros_like(matrix) for matrix in contract.mechanism.matrices])
     with pytest.raises(StudyError, match="consistent"):
         contract_from_values(contract.to_dict() | {"matrices": zeros}, refuse)
 

@@ -136,7 +136,7 @@ def test_whatever_the_noise_the_outcome_is_a_panel(study: Study, data: st.DataOb
             digests[name] += [digest(column) for column in step.columns]
             panels[name], before[name] = grown, step.counts
     for name, panel in panels.items():
-        assert len(panel.columns) == study.horizon
+        assert len(panel.columns) == study.last_period
         assert [digest(column) for column in panel.columns] == digests[name]
 
 

@@ -18,10 +18,10 @@ from tests.studies import build_study
 
 def folded(study: Study, filled: Filled) -> list[dict[str, IntArray]]:
     cohort, tallies = TallyState.of(study, len(filled)), []
-    for period in range(study.horizon):
+    for period in range(study.last_period):
         cohort, tally = cohort.fold(filled[:, period])
         tallies.append(tally)
-    assert cohort.period == study.horizon
+    assert cohort.period == study.last_period
     return tallies
 
 
@@ -34,7 +34,7 @@ def expected_windows(study: Study, release: WindowRelease, filled: Filled, perio
 
 def expected_newcomers(study: Study, release: CumulativeRelease, filled: Filled, period: int) -> list[int]:
     """The people who have their first, second, ... event in the period."""
-    now, before = (true_at_least(study, release, filled, at) + [0] * (study.horizon - at) for at in (period, period - 1))
+    now, before = (true_at_least(study, release, filled, at) + [0] * (study.last_period - at) for at in (period, period - 1))
     return [a - b for a, b in zip(now, before, strict=True)]
 
 
@@ -43,7 +43,7 @@ def event_table(study: Study, release: EventRelease) -> tuple[tuple[int, ...], .
     if isinstance(release, SpellRelease):
         return tuple((0, min(run + 1, release.length)) for run in range(release.length + 1))
     assert isinstance(release, CumulativeRelease)
-    most = release.counted_up_to(study.horizon)
+    most = release.counted_up_to(study.last_period)
     return tuple((count, min(count + 1, most)) for count in range(most + 1))
 
 

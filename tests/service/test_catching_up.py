@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import streamproc.gatherer.logic as gathering_module
+import streamproc.gatherer.partition_logic as gathering_module
 from streamproc.client.reporter import Reporter
 from streamproc.service.deployment import Deployment
 from streamproc.service.monitor import ProcessMonitor

@@ -183,10 +183,10 @@ def test_once_the_study_is_over_nothing_is_shown_of_partitions(tmp_path: Path, p
         health, people = ProcessMonitor(deployment), [f"p{number}" for number in range(20)]
         gathering = gather(deployment, simulated.connection("gatherer"), health, pinned)
         roles = [asyncio.create_task(role) for role in (gathering, simulated.synthesizer().run())]
-        for period in range(1, STUDY.horizon + 1):
+        for period in range(1, STUDY.last_period + 1):
             await Reporter(simulated.log, STUDY).report_all(people, period, ["0"] * 20)
             await append_cut(simulated.log, STUDY, Period(period))
-            if period < STUDY.horizon:
+            if period < STUDY.last_period:
                 await asyncio.sleep(60.0)
                 assert _shown(health) == GAUGES
         await asyncio.gather(*roles)

@@ -25,8 +25,11 @@ def test_the_last_period_is_shown_before_the_role_ends(tmp_path: Path) -> None:
         health = ProcessMonitor(deployment)
         log = simulated.connection("synthesizer", Slow("read", simulated.topics.ledger, 5.0))
         await run_with_tallies(simulated, synthesize(deployment, log, health, catch_up=False))
-        assert simulated.ledger().period == STUDY.horizon
-        assert health.public.registry.get_sample_value("streamproc_periods_released", {"study": STUDY.name}) == STUDY.horizon
+        assert simulated.ledger().period == STUDY.last_period
+        assert (
+            health.public.registry.get_sample_value("streamproc_periods_released", {"study": STUDY.name})
+            == STUDY.last_period
+        )
 
     in_virtual_time(scenario())
 
@@ -59,7 +62,7 @@ class LastAnswerLost(Faults):
     async def after(self, connection: str, call: str, topic: str | None) -> None:
         self.commits += call == "commit"
         # One begins the study, and two release each period.
-        if call == "commit" and self.commits == 1 + 2 * STUDY.horizon:
+        if call == "commit" and self.commits == 1 + 2 * STUDY.last_period:
             await asyncio.sleep(30.0)
             raise OutcomeUnknown("no answer from the broker in time")
 
@@ -72,7 +75,7 @@ def test_a_trouble_that_the_follower_of_the_ledger_does_not_live_to_see_passes_t
         await run_with_tallies(
             simulated, synthesize(deployment, simulated.connection("synthesizer", fault), health, catch_up=False)
         )
-        assert fault.commits >= 1 + 2 * STUDY.horizon
+        assert fault.commits >= 1 + 2 * STUDY.last_period
         assert health.operator.registry.get_sample_value("streamproc_troubles_total", {"study": STUDY.name}) == 1
         assert health.operator.registry.get_sample_value("streamproc_ready", {"study": STUDY.name}) == 1
 

@@ -188,7 +188,7 @@ def other_reports_change_nothing(run: FinalState) -> Problems:
         if run.model(partition, clean).tallies() != model.tallies():
             yield f"partition {partition}: without the reports that do not count, its tallies are others"
     yield from _rejects_are_written_once(run)
-    if run.released == run.study.horizon:
+    if run.released == run.study.last_period:
         yield from _rejects_are_what_does_not_count(run)
 
 
@@ -245,7 +245,7 @@ def nothing_secret_is_said(run: FinalState) -> Problems:
     for line in run.records.rejects():
         if any(secret in (line.value or b"") for secret in (*secrets, *map(str.encode, SYMBOLS))):
             yield "a reject holds an id or a symbol"
-    largest = max(run.study.horizon, run.study.broker.partitions, 3)
+    largest = max(run.study.last_period, run.study.broker.partitions, 3)
     for said in dict.fromkeys(run.cluster.history.said):
         if any(secret.decode() in said for secret in secrets) or any(symbol in said for symbol in SYMBOLS):
             yield f"an id or a symbol is said: {said}"

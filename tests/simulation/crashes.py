@@ -84,7 +84,7 @@ async def _run_cluster(fault_plan: CrashPlan, history: History) -> None:
     for task in late:
         task.cancel()
     await asyncio.gather(*roles, return_exceptions=True)
-    if late or cluster.records.released() < cluster.study.horizon:
+    if late or cluster.records.released() < cluster.study.last_period:
         history.violated(9, f"{cluster.records.released()} of 2 periods are released, {len(late)} roles go on")
     # The disk keeps what was synced, so no draw is ever lost and no restore is needed.
     for kind in ("restore", "restore that accepts the cost"):

@@ -9,6 +9,7 @@ RECOVERY = "streamproc.synthesizer.recovery"
 FILESYSTEM = "streamproc.storage.filesystem"
 GATHERER = "streamproc.gatherer.worker"
 GATHERER_LOGIC = "streamproc.gatherer.logic"
+PARTITION_LOGIC = "streamproc.gatherer.partition_logic"
 
 MUTANTS = (
     Mutation(
@@ -266,8 +267,8 @@ MUTANTS = (
     ),
     Mutation(
         "a period is tallied before its cut is reached",
-        GATHERER_LOGIC,
-        "GathererLogic.close_periods",
+        PARTITION_LOGIC,
+        "PartitionLogic.close_periods",
         "cut <= position",
         "True",
     ),
@@ -341,8 +342,8 @@ MUTANTS = (
     ),
     Mutation(
         "an unknown symbol is not rejected",
-        GATHERER_LOGIC,
-        "GathererLogic._buffer_period",
+        PARTITION_LOGIC,
+        "PartitionLogic._buffer_period",
         "self._rejects.reject(offsets[wrong], Reason.UNKNOWN_SYMBOL)",
         "",
     ),
@@ -355,8 +356,8 @@ MUTANTS = (
     ),
     Mutation(
         "how far ahead a report is depends on the cuts known so far",
-        GATHERER_LOGIC,
-        "GathererLogic._in_time",
+        PARTITION_LOGIC,
+        "PartitionLogic._in_time",
         "reports.offsets < self._last_cut",
         "early",
     ),

@@ -59,7 +59,7 @@ async def _send_with_retries(cluster: Cluster, process: Process, reporter: Repor
 
 async def _send(cluster: Cluster, process: Process, reporter: Reporter, words: SentReport) -> None:
     study, log, topic = cluster.study, process.log, cluster.topics.reports
-    right = 1 <= words.period <= study.horizon and words.symbol != STRANGE_SYMBOL
+    right = 1 <= words.period <= study.last_period and words.symbol != STRANGE_SYMBOL
     value, key = encode_report(words.individual, words.period, words.symbol), words.individual.encode()
     home = home_partition(words.individual, study.broker.partitions)
     match words.way:

@@ -60,7 +60,7 @@ class Records:
             ends = line.fields["ends"]
             before = cuts[-1] if cuts else [0] * self._study.broker.partitions
             whole = len(ends) == self._study.broker.partitions
-            if len(cuts) < self._study.horizon and whole and all(map(int.__ge__, ends, before)):
+            if len(cuts) < self._study.last_period and whole and all(map(int.__ge__, ends, before)):
                 cuts.append(ends)
         return cuts
 

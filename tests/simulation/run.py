@@ -112,7 +112,7 @@ async def _until_released(
     while cluster.now < deadline and not operator.no_people:
         if all(task.done() for task in workload_tasks):
             closed = len(cluster.records.cuts())
-            enough = cluster.workload.closes if cluster.study.schedule is None else cluster.study.horizon
+            enough = cluster.workload.closes if cluster.study.schedule is None else cluster.study.last_period
             if closed >= enough and cluster.records.released() == closed and _all_seen(cluster, observed, closed):
                 return
         await asyncio.sleep(0.5)

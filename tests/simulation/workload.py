@@ -72,7 +72,7 @@ class Workload:
     @property
     def length(self) -> float:
         """Virtual seconds until all reports are sent."""
-        return PERIOD * (self.study.horizon + 2)
+        return PERIOD * (self.study.last_period + 2)
 
 
 def draw_workload(random: Random) -> Workload:
@@ -89,7 +89,7 @@ def draw_workload(random: Random) -> Workload:
         roster=roster,
         clients=[ordered[client::clients] for client in range(clients)],
         gatherers=_gatherers(random, study.broker.partitions),
-        closes=study.horizon if study.schedule or random.random() < 0.8 else random.randint(1, study.horizon),
+        closes=study.last_period if study.schedule or random.random() < 0.8 else random.randint(1, study.last_period),
         silent=random.random() < 0.4,
         longest_read=random.choice((1, 3, 1_000_000, 1_000_000)),
         longest_marker_lag=random.choice((0.0, 0.0, 0.8)),
@@ -173,13 +173,15 @@ def _shaped(
 def _reports_of(random: Random, study: Study, individual: str) -> list[SentReport]:
     """The reports of one individual: for most periods one valid report in time."""
     said = []
-    for period in range(1, study.horizon + 1):
+    for period in range(1, study.last_period + 1):
         if random.random() < 0.12:
             continue
         for _ in range(random.choice((1, 1, 1, 1, 2))):
             at = PERIOD * (period - 1 + random.random() * (1.6 if random.random() < 0.15 else 0.9))
             claimed = (
-                period if random.random() < 0.96 else random.choice((0, study.horizon + 1, min(period + 1, study.horizon)))
+                period
+                if random.random() < 0.96
+                else random.choice((0, study.last_period + 1, min(period + 1, study.last_period)))
             )
             symbol = random.choice(study.alphabet) if random.random() < 0.96 else STRANGE_SYMBOL
             said.append(SentReport(at, individual, claimed, symbol, _way(random)))

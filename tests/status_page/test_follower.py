@@ -255,7 +255,7 @@ def test_a_page_of_another_study_is_not_ready_and_its_log_says_so_once(
         run = await run_two_periods()
         health, other = (
             ProcessMonitor(deployment_in(tmp_path, run.simulated.clock)),
-            replace(STUDY, horizon=STUDY.horizon + 1),
+            replace(STUDY, horizon=STUDY.last_period + 1),
         )
         follower = Follower(other, ThreadPoolExecutor(1), lambda shown: update_monitor(health, shown))
         task = asyncio.create_task(follower.follow(run.simulated.log))

@@ -51,8 +51,8 @@ class Model:
         """`ends[t-1]` is where period `t` ends; periods beyond them are open."""
         self.study = study
         self.ends = ends
-        self.undecodable = [offset for offset, value in records if _said(study, offset, value) is None]
-        self.said = [said for offset, value in records for said in _said(study, offset, value) or []]
+        self.undecodable = [offset for offset, value in records if said_in(study, offset, value) is None]
+        self.said = [said for offset, value in records for said in said_in(study, offset, value) or []]
         self.home = [said for said in self.said if home_partition(said.individual, study.broker.partitions) == partition]
         self.admitted = self._admitted()
         """Without a roster: the first ids that claim period 1 before it ends."""
@@ -102,7 +102,7 @@ class Model:
         at_home, members, admitted = set(self.home), set(self.members), set(self.admitted)
         for said in self.said:
             reasons = true[said.offset]
-            if not 1 <= said.period <= self.study.horizon:
+            if not 1 <= said.period <= self.study.last_period:
                 reasons |= {Reason.PERIOD_OUT_OF_RANGE}
                 continue
             if said not in at_home:
@@ -148,7 +148,7 @@ def tally_of(study: Study, release: Release, histories: Sequence[Sequence[str]],
         ones = [sum(symbol in release.event for symbol in history[:t]) for history in histories]
         now = [history[t - 1] in release.event for history in histories]
         reached = Counter(number for number, is_one in zip(ones, now, strict=True) if is_one)
-        return [reached[b] for b in range(1, study.horizon + 1)]
+        return [reached[b] for b in range(1, study.last_period + 1)]
     classes = _classes(study, release)
     made: Counter[tuple[int, int]] = Counter()
     for history in histories:
@@ -189,7 +189,7 @@ def _number_of_states(study: Study, release: Release) -> int:
     if isinstance(release, SpellRelease):
         return release.length + 1
     assert isinstance(release, CumulativeRelease)
-    return release.counted_up_to(study.horizon) + 1
+    return release.counted_up_to(study.last_period) + 1
 
 
 def _state(study: Study, release: Release, history: Sequence[str]) -> int:
@@ -208,7 +208,7 @@ def rejected_reports(rejects: Iterable[Reject]) -> Counter[int]:
     return sum((Counter({reject.offset: reject.count}) for reject in rejects), Counter())
 
 
-def _said(study: Study, offset: int, value: bytes | None) -> list[Said] | None:
+def said_in(study: Study, offset: int, value: bytes | None) -> list[Said] | None:
     try:
         report = decode_any(value)
     except Malformed:

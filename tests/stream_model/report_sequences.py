@@ -73,16 +73,16 @@ def studies(draw: st.DrawFn) -> Study:
 def values_of(draw: st.DrawFn, study: Study) -> bytes | None:
     """The value of one record: mostly a report that means well."""
     ids = st.sampled_from(IDS)
-    periods = st.integers(1, study.horizon)
+    periods = st.integers(1, study.last_period)
     kind = draw(st.sampled_from(["good"] * 6 + ["odd", "batch", "batch", "broken"]))
     if kind == "good":
         report = draw(ids), draw(periods), draw(st.sampled_from(ALPHABET))
         return draw(st.sampled_from([encode_report, encode_report, unusually_encoded]))(*report)
     if kind == "odd":
-        strange = st.sampled_from([0, -1, study.horizon + 1, 65_536, 2**63 - 1, -(2**63)])
+        strange = st.sampled_from([0, -1, study.last_period + 1, 65_536, 2**63 - 1, -(2**63)])
         return encode_report(draw(ids), draw(periods | strange), draw(st.sampled_from(ALPHABET + WRONG_SYMBOLS)))
     if kind == "batch":
-        packed = st.tuples(ids, st.integers(0, study.horizon + 1), st.sampled_from([0, 1, 2, 0, 1, 2, 3, 255]))
+        packed = st.tuples(ids, st.integers(0, study.last_period + 1), st.sampled_from([0, 1, 2, 0, 1, 2, 3, 255]))
         batch = draw(st.lists(packed, min_size=1, max_size=5))
         names, times, symbols = zip(*batch, strict=True)
         return ReportBatch(names, np.array(times, dtype=np.uint16), np.array(symbols, dtype=np.uint8)).encode()
@@ -111,8 +111,8 @@ def report_sequences(draw: st.DrawFn) -> ReportSequence:
     offsets = np.cumsum(np.array(gaps) + 1)
     records = [LogRecord(offset, value) for offset, value in zip(offsets[:-1].tolist(), values, strict=True)]
     position = int(offsets[-1])
-    ends = sorted(draw(st.lists(st.integers(0, position), max_size=study.horizon, min_size=study.horizon)))
-    closed = draw(st.sampled_from([study.horizon, study.horizon, draw(st.integers(0, study.horizon))]))
+    ends = sorted(draw(st.lists(st.integers(0, position), max_size=study.last_period, min_size=study.last_period)))
+    closed = draw(st.sampled_from([study.last_period, study.last_period, draw(st.integers(0, study.last_period))]))
     roster = draw(st.none() | st.permutations(IDS).map(lambda ids: tuple(ids[:6])))
     kinds: list[Action] = ["ingest", "ingest", "learn", "settle", "resume"]
     action = st.tuples(st.sampled_from(kinds), st.integers(0, 9))

@@ -299,7 +299,7 @@ class SimulatedStudy:
 
     def check_released(self, through: int | None = None) -> None:
         """Each column is there once, is what the ledger says, was drawn once, and cost what the accountant says."""
-        through = self.study.horizon if through is None else through
+        through = self.study.last_period if through is None else through
         ledger = self.ledger()
         assert ledger.period == through
         for release in self.study.releases:
@@ -339,7 +339,7 @@ def split_release(values: Iterable[bytes | None]) -> tuple[ContractRecord, list[
 
 def random_histories(study: Study, people: int, seed: int = 0) -> npt.NDArray[np.uint8]:
     """Complete histories, a row per person."""
-    return np.random.default_rng(seed).integers(0, study.q, size=(people, study.horizon)).astype(np.uint8)
+    return np.random.default_rng(seed).integers(0, study.q, size=(people, study.last_period)).astype(np.uint8)
 
 
 def names(people: int) -> Iterable[str]:

@@ -82,7 +82,7 @@ def runs(draw: st.DrawFn) -> Run:
     tallies = tallies_of(study, filled)
     synthesis, steps, drafts = Synthesis.start(promised), [], []
     head = digest(study_record(study))
-    for tally in tallies[: draw(st.integers(0, study.horizon))]:
+    for tally in tallies[: draw(st.integers(0, study.last_period))]:
         before = synthesis
         synthesis, taken = before.step(tally, ENTROPY)
         drafts.append(build_pending_release(Topics(study.name), before, synthesis, taken, head, salt=MARK))
@@ -218,7 +218,7 @@ def test_a_restored_study_goes_on_alike_and_pays_for_lost_draws(run: Run, lost: 
     if not lost:
         check_same(stored.synthesis, run.synthesis)
         check_goes_on_alike(run, stored.synthesis)
-    elif run.period < run.study.horizon:
+    elif run.period < run.study.last_period:
         after, _ = stored.synthesis.step(run.tallies[run.period], ENTROPY)
         planned, _ = run.synthesis.step(run.tallies[run.period], ENTROPY)
         free = all(planned.accountants[name].spent == run.synthesis.accountants[name].spent for name in planned.contracts)

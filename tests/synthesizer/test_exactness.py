@@ -52,7 +52,7 @@ STUDIES = pytest.mark.parametrize("study", [BINARY, FOUR_LEVELS], ids=["binary",
 def panel(study: Study, seed: int) -> People:
     """Forty people; some reports missing, none in period 1, because without a roster that is who takes part."""
     rng = np.random.default_rng(seed)
-    symbols = rng.integers(0, study.q, size=(40, study.horizon)).astype(np.int8)
+    symbols = rng.integers(0, study.q, size=(40, study.last_period)).astype(np.int8)
     missing = rng.random(symbols.shape) < 0.2
     missing[:, 0] = False
     symbols[missing] = MISSING
@@ -64,7 +64,7 @@ async def stream(study: Study, histories: People, entropy: Entropy, *, untidy: b
     simulated = await SimulatedStudy(study).begin()
     rng = np.random.default_rng(5)
     assert histories.ids is not None
-    for period in range(1, study.horizon + 1):
+    for period in range(1, study.last_period + 1):
         values: list[tuple[str, bytes]] = []
         for individual, row in zip(histories.ids, histories.symbols.tolist(), strict=True):
             if row[period - 1] != MISSING:
@@ -84,7 +84,7 @@ def wrong(study: Study, individual: str, period: int, said: int, rng: np.random.
     noise = [
         (individual, b"\xc1 no report"),
         (individual, encode_report(individual, period, "?")),
-        (individual, encode_report(individual, study.horizon + 1, study.alphabet[0])),
+        (individual, encode_report(individual, study.last_period + 1, study.alphabet[0])),
         (individual, encode_report(individual, period - 1, study.alphabet[-1])),
     ]
     if said != MISSING:
@@ -126,19 +126,19 @@ def test_without_noise_the_columns_are_the_exact_data(study: Study) -> None:
         contract = simulated.contract(release.name).contract
         columns = np.stack([column.symbols for column in simulated.columns(release.name)], axis=1)
         if isinstance(release, WindowRelease):
-            for period in range(release.first_column, study.horizon + 1):
+            for period in range(release.first_column, study.last_period + 1):
                 length = min(period, release.k)
                 for window in product(range(study.q), repeat=length):
                     people = (filled[:, period - length : period] == window).all(axis=1).sum()
                     rows = (columns[:, period - length : period] == window).all(axis=1).sum()
                     assert rows - contract.padding(Period(period)) == people
         elif isinstance(release, PatternRelease):
-            for period in range(1, study.horizon + 1):
+            for period in range(1, study.last_period + 1):
                 assert matches(study, release, columns[:, :period]) == matches(study, release, filled[:, :period])
         else:
             assert isinstance(release, EventRelease)
             ones = release.event_mask(study.alphabet)[filled]
-            for period in range(1, study.horizon + 1):
+            for period in range(1, study.last_period + 1):
                 assert states(study, release, columns[:, :period]) == states(study, release, ones[:, :period])
 
 
@@ -147,7 +147,7 @@ def states(study: Study, release: EventRelease, ones: Any) -> Counter[int]:
     if isinstance(release, SpellRelease):
         return Counter(min([*row[::-1], 0].index(0), release.length) for row in ones.astype(int).tolist())
     assert isinstance(release, CumulativeRelease)
-    most = study.horizon if release.measure == "paper" else release.counted_up_to(study.horizon)
+    most = study.last_period if release.measure == "paper" else release.counted_up_to(study.last_period)
     return Counter(np.minimum(ones.sum(axis=1), most).tolist())
 
 

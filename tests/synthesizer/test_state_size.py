@@ -51,7 +51,7 @@ def sizes(study: Study, people: int, seed: int, periods: int | None = None) -> l
     state_folder, entropy, topics = MemoryStateFolder(), SeededEntropy(seed), Topics(study.name)
     synthesis, cohort = Synthesis.start(stated_contracts(study, people, insecure=True)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
-    for _ in range(periods or study.horizon):
+    for _ in range(periods or study.last_period):
         cohort, counts = cohort.fold(symbols.integers(0, 2, people, dtype=np.uint8))
         after, steps = synthesis.step(counts, entropy)
         stored = Checkpoint(after, build_pending_release(topics, synthesis, after, steps, bytes(32), salt=bytes(32)))
@@ -104,7 +104,7 @@ def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[i
     entropy, topics, state_folder = SeededEntropy(seed), Topics(study.name), NoDisk()
     synthesis, cohort = Synthesis.start(make_contracts(study, people, entropy)), TallyState.of(study, people)
     symbols, found = np.random.default_rng(seed), []
-    for _ in range(study.horizon):
+    for _ in range(study.last_period):
         drawn = symbols.integers(0, study.q, people, dtype=np.uint8)
         cohort, counts = cohort.fold(np.where(symbols.random(people) < 0.99, 0, drawn).astype(np.uint8) if skewed else drawn)
         tracemalloc.start()

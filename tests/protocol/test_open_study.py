@@ -1,0 +1,269 @@
+"""The public records of an open study: whatever does not follow from what came before is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamproc.errors import VerificationFailed
+from streamproc.privacy.types import IntArray, Period
+from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, NewRows, decode_synthetic
+from streamproc.protocol.ledger import Intent, PeriodRecord, StudyRecord, decode_ledger, digest
+from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger, verify_chain
+from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns
+from streamproc.protocol.topics import Topics
+from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.open_flow import OpenContract, OpenState
+from streamproc.releases.step import Column
+from streamproc.releases.synthesis import Synthesis
+from streamproc.storage.entropy import SeededEntropy
+from streamproc.study import Study
+from streamproc.study.fingerprint import public_values
+from streamproc.synthesizer.outbox import build_pending_release
+from tests.forged import Change, cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
+from tests.stream_model.open_study import open_study, open_tallies, reports
+
+PERIODS = 14
+NAMES = ["w", "s", "c"]
+STUDY = open_study()
+
+
+@dataclass(frozen=True)
+class Published:
+    """The public topics of an open study, as lists of values."""
+
+    study: Study
+    ledger: list[bytes]
+    columns: Mapping[str, list[bytes]]
+    states: Sequence[Mapping[str, OpenState]]
+    """The state of each release after 0, 1, 2, ... periods."""
+
+
+@cache
+def published(*, periods: int = PERIODS, last: bool = True, redrawn: tuple[int, ...] = ()) -> Published:
+    topics = Topics(STUDY.name)
+    begun = Synthesis.start(stated_contracts(STUDY, 0, insecure=True))
+    again = tuple(Period(period) for period in redrawn)
+    synthesis = Synthesis.resumed(Period(0), begun.contracts, begun.states, again)
+    ledger = [StudyRecord(public_values(STUDY), bytes(32), insecure=True).encode()]
+    head = digest(ledger[0])
+    columns: dict[str, list[bytes]] = {name: [] for name in NAMES}
+    states: list[Mapping[str, Any]] = [synthesis.states]
+    for period, (_, tally) in enumerate(open_tallies(STUDY, reports(STUDY, 200, periods)), start=1):
+        after, steps = synthesis.step(tally, SeededEntropy(3))
+        lost = (bytes([5] * 32),) * (period in redrawn)
+        is_last = last and period == periods
+        drafted = build_pending_release(topics, synthesis, after, steps, head, bytes(32), lost, last=is_last)
+        ledger += [Intent(Period(period), each).encode() for each in (*lost, drafted.digest)]
+        for record in drafted.outgoing:
+            (ledger if record.topic == topics.ledger else columns[record.topic.rpartition(".")[2]]).append(record.value)
+        synthesis, head = after, drafted.digest
+        states.append(synthesis.states)
+    return Published(STUDY, ledger, columns, states)
+
+
+def audit(ledger_values: Sequence[bytes], columns: Mapping[str, Sequence[bytes]]) -> VerifiedLedger:
+    """Check every release, period by period."""
+    ledger = verify_chain(ledger_values)
+    assert ledger is not None
+    check_due_columns(STUDY.releases, ledger)
+    for name in NAMES:
+        contract, *chunks = [decode_synthetic(value) for value in columns[name]]
+        assert isinstance(contract, ContractRecord)
+        audited, assembler = ReleaseAudit(contract), ColumnAssembler(contract)
+        for chunk in chunks:
+            assert isinstance(chunk, ColumnChunk)
+            column = assembler.add(chunk)
+            assert column is not None
+            audited.add_column(column.symbols, ledger)
+        audited.check_spending(ledger)
+    return ledger
+
+
+@pytest.mark.parametrize("redrawn", [(), (2, 9)])
+def test_what_a_study_publishes_is_what_is_recomputed(redrawn: tuple[int, ...]) -> None:
+    public = published(redrawn=redrawn)
+
+    ledger = audit(public.ledger, public.columns)
+
+    assert ledger.is_over and ledger.period == PERIODS
+    for name in NAMES:
+        record = decode_synthetic(public.columns[name][0])
+        assert isinstance(record, ContractRecord) and record.n_star == 0
+        spent = [each.releases[name].rho_spent for each in ledger.periods]
+        assert spent == sorted(spent)
+        if not redrawn:
+            flat = 2 * STUDY.population.tenure + 2  # type: ignore[operator]
+            assert spent[-1] <= record.contract.rho and set(spent[flat:]) <= {spent[flat - 1]}
+
+
+def test_a_verifier_that_keeps_little_says_the_same_about_the_end() -> None:
+    public, verifier = published(), LedgerVerifier(keep=2)
+    for value in public.ledger:
+        verifier.add(value)
+    some, everything = verifier.verified(), verify_chain(public.ledger)
+    assert some is not None and everything is not None
+
+    assert (some.period, some.head, some.intents, some.is_over) == (PERIODS, everything.head, (), True)
+    assert some.periods == everything.periods[-2:] and some.record(PERIODS) == everything.periods[-1]
+    assert {period for _, period in some.measurements} == {PERIODS - 1, PERIODS}
+    with pytest.raises(LookupError):
+        some.record(PERIODS - 2)
+
+
+def another(ledger: Sequence[bytes]) -> list[bytes]:
+    """A further period after the last one, like it and well announced."""
+    last = decode_ledger(ledger[-1])
+    assert isinstance(last, PeriodRecord)
+    following = replace(last, period=Period(last.period + 1), previous=digest(ledger[-1]))
+    return [*ledger, Intent(following.period, digest(following.encode())).encode(), following.encode()]
+
+
+def test_nothing_comes_after_the_last_period() -> None:
+    ledger = published().ledger
+
+    with pytest.raises(VerificationFailed, match="comes after the last period"):
+        verify_chain(another(ledger))
+    repeated = Intent(Period(PERIODS), digest(ledger[-1])).encode()
+    assert verify_chain([*ledger, repeated]) is not None
+
+
+def test_only_an_open_study_ends_early() -> None:
+    closed = {**public_values(STUDY), "population": {}}
+    ledger = [StudyRecord(closed, bytes(32), insecure=True).encode(), *published().ledger[1:]]
+    same_rows = with_release("w", n_star=9), with_release("s", n_star=9), with_release("c", n_star=9)
+
+    def change(record: PeriodRecord) -> PeriodRecord:
+        for each in same_rows:
+            record = each(record)
+        return record
+
+    with pytest.raises(VerificationFailed, match="only an open study can end early"):
+        verify_chain(rechained(ledger, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (with_release("w", [7], n_star=3), "fewer synthetic people of w than there were"),
+        (with_release("w", [7], n_star=None, columns=()), "lacks a column of w"),
+        (with_release("s", range(7, PERIODS + 1), n_star=lambda rows: rows + 1), "period 7: release s states"),
+    ],
+)
+def test_the_number_of_rows_follows_from_the_columns(change: Change, problem: str) -> None:
+    public = published()
+
+    with pytest.raises(VerificationFailed, match=problem):
+        audit(rechained(public.ledger, change), public.columns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spending_that_is_too_low_is_noticed(name: str) -> None:
+    public = published()
+
+    with pytest.raises(VerificationFailed, match=f"release {name} states that it has spent"):
+        audit(cheaper(public.ledger, name, 0.999), public.columns)
+    with pytest.raises(VerificationFailed, match="1 repeated draws cost"):
+        audit(with_unpaid_redraw(public.ledger, 5), public.columns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_measurements_are_noticed(name: str) -> None:
+    public = published()
+
+    def more(data: IntArray) -> IntArray:
+        data[0] += 2_000_000
+        return data
+
+    with pytest.raises(VerificationFailed, match=f"release {name}, period 6: .* do not follow from the measurements"):
+        audit(with_measurements(public.ledger, name, 6, more), public.columns)
+
+
+def forged_column(name: str, period: int, change: Callable[[Column], Column]) -> None:
+    public = published()
+    ledger, columns = with_column(public.ledger, public.columns[name], name, period, change)
+    audit(ledger, {**public.columns, name: columns})
+
+
+def test_synthetic_people_whose_tenure_is_over_must_leave() -> None:
+    name, tenure = "c", STUDY.population.tenure
+    contract = stated_contracts(STUDY, 0, insecure=True)[name]
+    assert isinstance(contract, OpenContract)
+    left, found = len(contract.alphabet), []
+    for period in range(1, PERIODS):
+        state, column = published().states[period][name], columns_of(name)[period]
+        over = np.flatnonzero(state.ages == tenure)
+        # Somebody younger in the same state stays, so that the two can change places and no count differs.
+        stays = (state.ages < tenure) & (column[: len(state.states)] != left)
+        found += [
+            (period + 1, old, young) for old in over for young in np.flatnonzero(stays & (state.states == state.states[old]))
+        ]
+    period, old, young = found[0]
+
+    def swap(column: Column) -> Column:
+        column[[old, young]] = column[[young, old]]
+        return column
+
+    with pytest.raises(VerificationFailed, match=f"release {name}, period {period}: 1 of its"):
+        forged_column(name, period, swap)
+
+
+def columns_of(name: str) -> list[Column]:
+    record, *chunks = [decode_synthetic(value) for value in published().columns[name]]
+    assert isinstance(record, ContractRecord)
+    assembler = ColumnAssembler(record)
+    found = [assembler.add(chunk) for chunk in chunks if isinstance(chunk, ColumnChunk)]
+    return [column.symbols for column in found if column is not None]
+
+
+def test_somebody_who_enters_does_not_leave_at_once() -> None:
+    def leave(column: Column) -> Column:
+        column[-1] = len(STUDY.alphabet)
+        return column
+
+    with pytest.raises(VerificationFailed, match="somebody leaves who has just entered"):
+        forged_column("w", 4, leave)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda chunk: replace(chunk, new=None),
+        lambda chunk: replace(chunk, new=NewRows(chunk.new.before + 1, chunk.new.entrants)),
+        lambda chunk: replace(chunk, new=NewRows(chunk.new.before, chunk.new.entrants - 1)),
+        lambda chunk: replace(
+            chunk, rows=chunk.rows - 1, total=chunk.total - 1, data=chunk.data[: -(-(chunk.rows - 1) // 4)]
+        ),
+        lambda chunk: replace(chunk, period=Period(chunk.period + 1)),
+    ],
+    ids=["no entrants", "another first row", "other entrants", "too short", "another period"],
+)
+def test_a_column_has_an_entry_for_everybody_present_and_for_those_who_enter(
+    change: Callable[[ColumnChunk], ColumnChunk],
+) -> None:
+    record, *chunks = [decode_synthetic(value) for value in published().columns["w"]]
+    assert isinstance(record, ContractRecord)
+    assembler = ColumnAssembler(record)
+    for chunk in chunks[:3]:
+        assert isinstance(chunk, ColumnChunk)
+        assembler.add(chunk)
+    assert isinstance(chunks[3], ColumnChunk)
+
+    with pytest.raises(VerificationFailed, match="expected row 0 of"):
+        assembler.add(change(chunks[3]))
+
+
+def test_a_column_of_a_closed_study_has_no_new_rows() -> None:
+    from tests.protocol.examples import COLUMN, MONTHS_POOR
+    from tests.protocol.test_node import records_of
+
+    chunk = decode_synthetic(records_of(MONTHS_POOR, [COLUMN])[1])
+    assert isinstance(chunk, ColumnChunk)
+
+    with pytest.raises(VerificationFailed, match="expected row 0 of 10"):
+        ColumnAssembler(MONTHS_POOR).add(replace(chunk, new=NewRows(0, 10)))

@@ -97,8 +97,7 @@ class ProcessMonitor:
         released = last.period if last else Period(0)
         if self._recorded is not None and released <= self._recorded:
             return
-        records = ledger.periods if ledger is not None else ()
-        for record in records[self._recorded or 0 :]:
+        for record in ledger.records_after(self._recorded or 0) if ledger is not None else ():
             self._clamped.update({name: release.clamped for name, release in record.releases.items()})
         self._recorded = released
         spending = {

@@ -103,7 +103,8 @@ def _at(period: int, time: datetime) -> dict[str, Any]:
 def _release(study: Study, release: Release, rho: Rho, shown: PageSnapshot) -> dict[str, Any]:
     ledger, history = shown.ledger, shown.histories.get(release.name)
     periods = [record.releases[release.name] for record in ledger.periods] if ledger else []
-    clamped = {period: entry.clamped for period, entry in enumerate(periods, start=1) if entry.clamped}
+    first = ledger.first if ledger else 1
+    clamped = {period: entry.clamped for period, entry in enumerate(periods, start=first) if entry.clamped}
     n_star = periods[-1].n_star if periods else None
     settings = release.fingerprint_values()
     return {

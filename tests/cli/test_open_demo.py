@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -19,6 +25,8 @@ from streamproc.cli.demo.open_population import (
 from streamproc.cli.demo.open_screen import OpenMonth, OpenScreen
 from streamproc.cli.demo.progress import AnswerVsTruth
 from streamproc.cli.demo.simulated_study import panel_csv
+from streamproc.files.study_files import read_study
+from streamproc.log.connect import connect
 from streamproc.offline.people import MISSING
 from streamproc.panel import count_of
 from streamproc.panel.open_series import COUNT_QUERIES, Estimate, last_people_estimates
@@ -28,6 +36,8 @@ from streamproc.releases.contracts import make_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
+from tests.cli.conftest import Command
+from tests.status_page.serving import served
 
 STUDY = parse_study(open_study_text(DEMO_PEOPLE))
 REPORTS = simulate_open_reports(DEMO_PEOPLE)
@@ -140,3 +150,74 @@ def test_the_screen_shows_who_is_present_a_share_and_the_cost_of_one_person(caps
     assert "16,000 reports became 8 columns" in text
     assert "It is the same after 2 months and after any number." in text
     assert "4 of 7 intervals hold the truth" in text
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> str:
+    """What a seeded demo of few people printed; it ended by itself with 0 and complained of nothing."""
+    command = [sys.executable, "-m", "streamproc", "demo", "--open", "--people", "600", "--out", str(folder), "--seed", "7"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+def test_it_streams_three_years_and_ends_with_the_last_month(shown: str, folder: Path, streamproc: Command) -> None:
+    lines = [line.split() for line in shown.splitlines() if line.startswith("    ") and line[4].isdigit()]
+    lines += [line.split() for line in shown.splitlines() if line.startswith("   ") and line[3:5].isdigit()]
+    assert [int(line[0]) for line in lines] == list(range(1, MONTHS + 1))
+    epsilons = [float(line[-1]) for line in lines]
+    assert epsilons == sorted(epsilons)
+    assert len(set(epsilons[TENURE:])) == 1
+    found = json.loads(streamproc("status", folder / "study.toml", "--json").out)
+    assert (found["released"], found["watermark"], found["over"], found["horizon"]) == (MONTHS, MONTHS, True, None)
+    assert found["insecure"] is True
+    present = found["releases"]["quarterly"]["present"]
+    assert f"{present['value']:,.0f}" == lines[-1][2]
+
+
+def test_what_it_released_verifies_and_roles_have_nothing_to_do(shown: str, folder: Path, streamproc: Command) -> None:
+    study = folder / "study.toml"
+    verified = streamproc("verify", study)
+    assert verified.code == 0
+    assert verified.out.startswith(f"accounts: {MONTHS} periods, {2 * MONTHS} columns verified, head ")
+    for command in (["run", "--until-done"], ["gather"], ["synthesize"]):
+        seed = [] if command[0] == "gather" else ["--seed", "7"]
+        words = [sys.executable, "-m", "streamproc", *command, str(study), *seed]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert "the study is over" in done.stderr
+    refused = streamproc("close", study, "--period", MONTHS + 1)
+    assert (refused.code, refused.complaint) == (
+        2,
+        f"streamproc: period {MONTHS + 1}: the study ended with period {MONTHS}\n",
+    )
+
+
+async def test_the_page_shows_the_released_study_and_its_files(shown: str, folder: Path) -> None:
+    study = read_study(folder / "study.toml")
+    async with connect("embedded:log", folder=folder) as log, served(log, study) as page:
+        status = await page.status_when(lambda found: bool(found["following"]) and found["released"] == MONTHS)
+        assert (status["state"], status["problem"], status["n"]) == ("over", None, None)
+        for release in status["releases"]:
+            code, _, body = await page.get(f"/api/v1/releases/{release['name']}.csv")
+            assert code == 200
+            rows = [line.split(",") for line in body.decode().splitlines()]
+            assert rows[0] == ["synthetic", *map(str, range(1, MONTHS + 1))]
+            assert len(rows) - 1 == release["n_star"]
+            assert sum(row[-1] != "" for row in rows[1:]) == release["people"]["present"]["value"]
+            assert all(1 <= sum(cell != "" for cell in row[1:]) <= TENURE for row in rows[1:])
+
+
+def test_after_its_end_it_can_be_purged_and_verified(shown: str, folder: Path, tmp_path: Path, streamproc: Command) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    purged = streamproc("purge", copy / "study.toml", "--yes")
+    assert (purged.code, purged.out.count("accounts.")) == (0, 5)
+    assert streamproc("verify", copy / "study.toml").code == 0
+    assert streamproc("close", copy / "study.toml", "--period", MONTHS).out == f"period {MONTHS} was closed already\n"
+    assert streamproc("close", copy / "study.toml", "--period", MONTHS + 1).code == 2

@@ -109,13 +109,14 @@ def test_bins_are_those_of_the_kind_alone() -> None:
 def test_responses_are_bounded_after_ten_thousand_periods() -> None:
     """Compared with those after 400 periods, the longest list of a response."""
     short = repeated(SNAPSHOT, MAX_POINTS)
-    for view in (
+    looks: list[Callable[[PageSnapshot], Any]] = [
         lambda shown: views.status(STUDY, shown),
         lambda shown: views.answers(shown.histories["recent"], ["bin:01", "present"], 1, None),
         lambda shown: views.bins(shown.histories["recent"], "", 12),
         lambda shown: views.chain(shown.ledger, None, 24),
-    ):
-        assert len(json.dumps(view(LONG))) < 1.1 * len(json.dumps(view(short))) + 100
+    ]
+    for look in looks:
+        assert len(json.dumps(look(LONG))) < 1.1 * len(json.dumps(look(short))) + 100
     [thinned] = views.answers(LONG.histories["recent"], ["present"], 1, None)["series"]
     assert (len(thinned["periods"]), thinned["periods"][0], thinned["periods"][-1]) == (MAX_POINTS, 1, 10_000)
 

@@ -79,7 +79,7 @@ def _ledger_to_dict(study: Study, public: PublicReader) -> dict[str, Any]:
         "study": dict(ledger.study.study),
         "fingerprint": ledger.study.fingerprint.hex(),
         "insecure": ledger.study.insecure,
-        "n": None if study.is_open else public.n,
+        "n": public.n,
         "contracts": {name: contract.to_dict() for name, contract in public.contracts().items()},
         "head": ledger.head.hex(),
         "periods": [_with_measurements(ledger, record, period_to_dict(record, costs, redrawn)) for record in ledger.periods],

@@ -101,7 +101,7 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
     for name, rho in release_budgets(study).items():
         contract = contracts.get(name)
         releases[name] = {
-            "n_star": last.releases[name].n_star if last and study.is_open else public.n_star(name),
+            "n_star": public.n_star(name),
             "n_pad": None if contract is None else contract.n_pad,
             "rho": rho if contract is None else contract.rho,
             "rho_spent": last.releases[name].rho_spent if last else 0.0,
@@ -111,7 +111,7 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
             releases[name] |= _people_to_dict(public, name)
     fields: dict[str, Any] = {
         "study": study.name,
-        "n": None if study.is_open else public.n,
+        "n": public.n,
         "horizon": study.horizon,
         "watermark": watermark,
         "released": public.period,

@@ -76,6 +76,7 @@ def simulate_open_reports(people: int) -> People:
 
     Each month about as many sign up. 10% of them have overdrawn their accounts. Every month 2% of the others begin to, 6%
     from month 25 to 30, and 20% of those who have stop. People stop reporting at the end of their tenure or before it.
+    Nobody reports who has left.
     """
     rng = np.random.default_rng(_SEED)
     arrivals = rng.poisson(people / PRESENT_PER_SIGN_UP, MONTHS)
@@ -83,12 +84,13 @@ def simulate_open_reports(people: int) -> People:
     entry = np.repeat(np.arange(MONTHS), arrivals)
     stays = np.minimum(rng.geometric(STOPS, len(entry)), TENURE)
     symbols = np.full((len(entry), MONTHS), MISSING, dtype=np.int8)
-    overdrawn = rng.random(len(entry)) < 0.10
+    overdrawn, missed = rng.random(len(entry)) < 0.10, np.zeros(len(entry), dtype=np.int64)
     for month in range(MONTHS):
         begins = 0.06 if month + 1 in PRICE_RISE else 0.02
         overdrawn = np.where(entry >= month, overdrawn, rng.random(len(entry)) < np.where(overdrawn, 0.80, begins))
-        reports = (entry <= month) & (month < entry + stays)
-        reports &= (entry == month) | (rng.random(len(entry)) >= MISSING_SHARE)
+        present = (entry <= month) & (month < entry + stays) & (missed < ABSENT_AFTER)
+        reports = present & ((entry == month) | (rng.random(len(entry)) >= MISSING_SHARE))
+        missed = np.where(reports, 0, missed + (present & ~reports))
         symbols[reports, month] = overdrawn[reports]
     return People(tuple(f"person-{row}" for row in range(1, len(entry) + 1)), symbols)
 

@@ -85,8 +85,8 @@ class OpenScreen(ProgressScreen[OpenMonth]):
     def headings(self) -> Text:
         figures = "truth answer 95% interval"
         lines = [
-            ("", "", "", "% overdrawn in one or", "cost of"),
-            ("", "people present", "people who", "more of three months", "one:"),
+            ("", "", "", "% overdrawn in one or", "cost per"),
+            ("", "people present", "people who", "more of three months", "person,"),
             ("month", figures, f"{'enter':>{_FLOW_WIDTH}} {'leave':>{_FLOW_WIDTH}}", figures, "epsilon"),
         ]
         return Text.assemble(*((f"{_heading_line(*line)}\n", "bold") for line in lines), (self._style.rule * WIDTH, "dim"))

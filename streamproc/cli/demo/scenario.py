@@ -11,10 +11,9 @@ from streamproc.cli.demo.progress import AnswerVsTruth, AnyMonth, ProgressScreen
 from streamproc.cli.demo.screen import Month, Screen
 from streamproc.cli.demo.simulated_study import ASKED_FROM, QUESTIONS, simulate_reports, study_text
 from streamproc.client.public_reader import PublicReader
-from streamproc.errors import UnsupportedQuery
 from streamproc.offline.people import People
 from streamproc.panel import count_of
-from streamproc.panel.open_series import COUNT_QUERIES, last_people_estimates
+from streamproc.panel.open_series import COUNT_QUERIES, estimate, last_people_estimates
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.types import Period
 from streamproc.study import Study
@@ -54,7 +53,7 @@ class YearScenario(Scenario[Month]):
 
     def released_month(self, public: PublicReader, period: Period, count: int) -> Month:
         assert public.ledger is not None
-        spent = public.ledger.periods[period - 1].rho_spent
+        spent = public.ledger.record(period).rho_spent
         if period < ASKED_FROM:
             return Month(period, count, (), spent)
         truth = self.reports.filled(public.study)[:, :period]
@@ -82,16 +81,14 @@ class OpenScenario(Scenario[OpenMonth]):
         return OpenScreen(study)
 
     def released_month(self, public: PublicReader, period: Period, count: int) -> OpenMonth:
-        contract, ledger, panel = public.contracts()[self.release], public.ledger, public.panel(self.release)
-        assert ledger is not None and panel is not None
+        contract, ledger = public.contracts()[self.release], public.ledger
+        assert ledger is not None
         builder = self._builder = self._builder or HistoryBuilder(contract)
         measured = contract.split_measurements(ledger.measurements[self.release, period], period)
         builder.add(public.columns(self.release)[period - 1].symbols, measured)
-        people, truth = last_people_estimates(builder.history()), next(self._truth)
-        try:
-            share = AnswerVsTruth(truth.share(contract, self.asked), panel.fraction(self.asked, period))
-        except UnsupportedQuery:  # noise could have made as many people as can be asked
-            share = None
+        history, truth = builder.history(), next(self._truth)
+        people, answer = last_people_estimates(history), estimate(history, self.asked, period)
+        share = None if answer is None else AnswerVsTruth(truth.share(contract, self.asked), answer)
         present = AnswerVsTruth(truth.number(contract, COUNT_QUERIES["present"]), people["present"])
         entered, left = people["entered"].value, people["left"].value
-        return OpenMonth(period, count, present, entered, left, share, ledger.periods[period - 1].rho_spent)
+        return OpenMonth(period, count, present, entered, left, share, ledger.record(period).rho_spent)

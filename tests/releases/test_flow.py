@@ -334,6 +334,17 @@ def test_a_question_that_the_release_cannot_answer_is_refused() -> None:
         stated_contracts(study, 10, insecure=True)
 
 
+def test_people_who_cannot_have_matched_yet_are_kept_near_a_match() -> None:
+    """Of the 30 people who should have matched, 10 cannot: they are one symbol short of it, not spread over all states."""
+    contract = contract_of(build_study(PatternRelease("r", pattern="1{3}", weights="rule"), horizon=HORIZON), 100)
+    transitions = contract.transitions(Period(5))
+    people = np.array([60, 20, 10, 10])
+    wanted = np.array([40.0, 10, 15, 5, 0, 20, 10])  # from each state without an event and with one; from "matched" at once
+    assert transitions.entering(wanted).tolist() == [55, 10, 5, 30]
+    entered = transitions.entering(contract.project(transitions, people, wanted, Period(5)))
+    np.testing.assert_allclose(entered, [55, 10, 15, 20], atol=0.3)
+
+
 @pytest.mark.parametrize("pattern", [".1", "..11"])
 def test_a_state_that_is_left_for_good_does_not_shift_the_others(pattern: str) -> None:
     """Nobody is in the start state again, so the place of a state among those that are reachable is not its number."""

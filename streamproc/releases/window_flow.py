@@ -55,6 +55,7 @@ class WindowFlowContract(WindowContract):
             adjacency=study.privacy.adjacency,
             rho=rho,
             questions=_questions(study, release),
+            objective="largest" if release.weights == "rule" else release.tune,
         )
 
     def is_implied_by(self, study: Study, release: Release) -> bool:
@@ -142,7 +143,7 @@ class WindowFlowContract(WindowContract):
 
 
 def _questions(study: Study, release: WindowRelease) -> list[FloatArray]:
-    """The declared questions to a release, as weights on its bins."""
+    """The declared questions for which a release is tuned, as weights on its bins; none with `weights = "rule"`."""
     found = []
     for place, question in enumerate(study.questions, start=1):
         if question.release != release.name:
@@ -153,4 +154,4 @@ def _questions(study: Study, release: WindowRelease) -> list[FloatArray]:
             got, allowed = format_value(question.ask), f"a question that the release can answer, but {error}"
             raise StudyError(f"question[{place}].ask", got, allowed) from None
         found.append(np.tile(yes, study.q**release.k // len(yes)))
-    return found
+    return [] if release.weights == "rule" else found

@@ -124,6 +124,11 @@ class Release(ABC):
         return replace(self, share=share)  # type: ignore[call-arg]  # a field of every kind
 
 
+FLOW_KEYS = ("weights", "tune")
+
+NOT_WITH_PAPER = 'nothing with measure = "paper"'
+
+
 @dataclass(frozen=True)
 class WindowRelease(Release):
     """A window release: synthetic people whose last `k` symbols are distributed like the panel's.
@@ -139,20 +144,28 @@ class WindowRelease(Release):
     """Probability that any bin is ever clamped; it determines the padding."""
     share: Fraction = EQUAL_SHARE
     """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
+    weights: Weights | None = field(default=None, kw_only=True)
+    """Whether precision is distributed for the declared questions (`tuned`, which None stands for) or for bins (`rule`)."""
+    tune: Tune = field(default="largest", kw_only=True)
+    """What tuned weights minimise."""
 
     kind: ClassVar[str] = "window"
-    keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta")
+    keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta", *FLOW_KEYS)
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
         study_check.whole(f"release.{self.name}.k", self.k, 1, MAX_HORIZON)
         _check_measure(self.name, self.measure)
         study_check.positive(f"release.{self.name}.beta", self.beta, 1, below=True)
+        _check_weights(self.name, self.weights, self.tune)
+        if self.measure == "paper" and self.weights is not None:
+            raise StudyError(f"release.{self.name}.weights", format_value(self.weights), NOT_WITH_PAPER)
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> WindowRelease:
-        return cls(table.get("name"), table.get("k"), table.get("measure", "flow"), table.real("beta", 0.05), share)
+        measure, beta = table.get("measure", "flow"), table.real("beta", 0.05)
+        return cls(table.get("name"), table.get("k"), measure, beta, share, **_flow_arguments(table))
 
     @property
     def first_column(self) -> int:
@@ -167,7 +180,7 @@ class WindowRelease(Release):
         study_check.whole(f"release.{self.name}.k", self.k, 1, longest, why)
 
     def fingerprint_values(self) -> Mapping[str, Any]:
-        return {"k": self.k, "measure": self.measure, "beta": self.beta}
+        return {"k": self.k, "measure": self.measure, "beta": self.beta} | _flow_values(self.weights, self.tune)
 
 
 @dataclass(frozen=True)
@@ -183,10 +196,7 @@ class FlowSettings(Release):
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
-        if self.weights is not None:
-            key = f"release.{self.name}.weights"
-            study_check.choice(key, self.weights, get_args(Weights), joiner=", ", quote='"')
-        study_check.choice(f"release.{self.name}.tune", self.tune, get_args(Tune), joiner=", ", quote='"')
+        _check_weights(self.name, self.weights, self.tune)
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @property
@@ -195,11 +205,7 @@ class FlowSettings(Release):
 
     def flow_values(self) -> dict[str, Any]:
         """The settings of the flow mechanism that are part of the fingerprint; each only if it is not the default."""
-        values = {} if self.weights is None else {"weights": self.weights}
-        return values if self.tune == "largest" else values | {"tune": self.tune}
-
-
-FLOW_KEYS = ("weights", "tune")
+        return _flow_values(self.weights, self.tune)
 
 
 @dataclass(frozen=True)
@@ -282,7 +288,7 @@ class CumulativeRelease(EventRelease):
             for key in ("most", "weights"):
                 if getattr(self, key) is not None:
                     got = format_value(getattr(self, key))
-                    raise StudyError(f"release.{self.name}.{key}", got, 'nothing with measure = "paper"')
+                    raise StudyError(f"release.{self.name}.{key}", got, NOT_WITH_PAPER)
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
@@ -399,6 +405,17 @@ def _check_measure(name: str, measure: object) -> None:
     if isinstance(measure, str) and measure in replaced:
         raise StudyError(key, format_value(measure), f'"{replaced[measure]}", which replaces it')
     study_check.choice(key, measure, get_args(Measure), joiner=", ", quote='"')
+
+
+def _check_weights(name: str, weights: object, tune: object) -> None:
+    if weights is not None:
+        study_check.choice(f"release.{name}.weights", weights, get_args(Weights), joiner=", ", quote='"')
+    study_check.choice(f"release.{name}.tune", tune, get_args(Tune), joiner=", ", quote='"')
+
+
+def _flow_values(weights: Weights | None, tune: Tune) -> dict[str, Any]:
+    values = {} if weights is None else {"weights": weights}
+    return values if tune == "largest" else values | {"tune": tune}
 
 
 def _check_flow_horizon(kind: str, horizon: int) -> None:

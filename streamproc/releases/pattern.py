@@ -19,7 +19,7 @@ from streamproc.privacy.automaton import Automaton, Transitions
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.flow import FlowContract, FlowTallier
 from streamproc.releases.flow_steering import project_transitions
-from streamproc.releases.query import Matched, Query
+from streamproc.releases.query import Matched, Query, kind_for
 from streamproc.releases.step import Description, NamedQuery
 from streamproc.study import PatternRelease, Release, Study
 from streamproc.study.pattern import MAX_LENGTH, PatternError, compile_pattern
@@ -74,8 +74,13 @@ class PatternContract(FlowContract):
         return (automaton.states - 1,)
 
     @classmethod
-    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
-        return () if isinstance(query, Matched) else None
+    def thresholds_in(cls, query: Query, name: str, most: int, horizon: int) -> tuple[int, ...]:
+        if not isinstance(query, Matched):
+            raise UnsupportedQuery(
+                f"{query.name}: release {name} is of kind {cls.kind}, which knows only whether a history has matched; "
+                f"ask matched, or {kind_for(query)}"
+            )
+        return ()
 
     @classmethod
     def automaton_of(cls, study: Study, release: Release) -> Automaton:
@@ -139,11 +144,7 @@ class PatternContract(FlowContract):
         return [LABEL]
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
-        if not isinstance(query, Matched):
-            raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind}, which knows only whether a history has matched; "
-                "ask matched, or another release"
-            )
+        self.thresholds_in(query, self.name, self.automaton.states - 1, self.horizon)
         return np.ones(1)
 
     def first_period(self, query: Query) -> Period:

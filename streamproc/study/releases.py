@@ -308,7 +308,7 @@ class CumulativeRelease(EventRelease):
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         super().check_fits(alphabet, horizon)
         if self.measure == "paper" and horizon > MAX_CUMULATIVE_HORIZON:
-            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
+            allowed = f'at most {MAX_CUMULATIVE_HORIZON} with a cumulative release and measure = "paper"'
             raise StudyError("study.horizon", format_value(horizon), allowed)
 
     def counted_up_to(self, horizon: int) -> int:
@@ -376,8 +376,15 @@ class PatternRelease(FlowSettings):
 
     def check_fits(self, alphabet: tuple[str, ...], horizon: int) -> None:
         _check_flow_horizon(self.kind, horizon)
-        if not any(period.free for period in transitions_of(self.automaton(alphabet), horizon)):
+        automaton = self.automaton(alphabet)
+        periods = transitions_of(automaton, horizon)
+        if not any(period.free for period in periods):
             got = f"{format_value(self.pattern)}, in which all histories of {horizon} periods are alike"
+        elif automaton.states - 1 not in periods[-1].after:
+            got = f"{format_value(self.pattern)}, which no history of {horizon} periods can match"
+        else:
+            got = ""
+        if got:
             allowed = "a pattern that some histories match and others do not, or more periods"
             raise StudyError(f"release.{self.name}.pattern", got, allowed)
 

@@ -161,7 +161,7 @@ class SpellPlanner(FlowPlanner):
         release = cast(SpellRelease, self._release)
         words = _event_words(release.event)
         for length in sorted({length for length in (1, 2, 3, release.length) if length <= release.length}):
-            label = f"{words} now" if length == 1 else f"{words} in the last {length} or longer"
+            label = f"{words} now" if length == 1 else f"{words} in the last {length} periods or longer"
             yield NamedQuery(InSpell(length).name, label, InSpell(length))
 
     def own_settings(self) -> dict[str, Any]:

@@ -505,8 +505,8 @@ def test_questions_enter_the_fingerprint_only_when_there_are_any() -> None:
     ("release", "allowed"),
     [
         ('kind = "cumulative"\nk = 3', "name, kind, share, event, measure, most, weights, tune in a cumulative release"),
-        ('kind = "window"\nk = 3\nquestion = "x"', "name, kind, share, k, measure, beta in a window release"),
-        ('kin = "window"', "name, kind, share, k, measure, beta, event, most, weights, tune, length, pattern"),
+        ('kind = "window"\nk = 3\nquestion = "x"', "name, kind, share, k, measure, beta, weights, tune in a window release"),
+        ('kin = "window"', "name, kind, share, k, measure, beta, weights, tune, event, most, length, pattern"),
     ],
 )
 def test_an_unknown_key_names_the_keys_that_there_are_once_each(release: str, allowed: str) -> None:

@@ -94,11 +94,6 @@ class CutSequence:
         """The accepted cuts of periods 1, 2, ..."""
         return tuple(self._cuts)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the last period is closed: that of the horizon, or one whose cut is marked as the last."""
-        return self.period == self._horizon or (bool(self._cuts) and self._cuts[-1].last)
-
     def offer(self, cut: Cut) -> bool:
         """Accept a cut if it is valid. Returns whether it was accepted."""
         before = self._cuts[-1].ends if self._cuts else (0,) * self._partitions

@@ -59,11 +59,6 @@ class VerifiedLedger:
         """The records of later periods, as far as they are kept."""
         return self.periods[max(period + 1 - self.first, 0) :]
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the last period is released: that of the horizon, or one whose record is marked as the last."""
-        return bool(self.periods) and (self.periods[-1].last or self.period == self.study.study.get("horizon"))
-
     def column_digests(self, release: str) -> tuple[bytes, ...]:
         """Digests of the columns that the records in `periods` released, in order."""
         return tuple(digest for record in self.periods for _, digest in record.releases[release].columns)

@@ -110,7 +110,7 @@ def test_responses_are_bounded_after_ten_thousand_periods() -> None:
     """Compared with those after 400 periods, the longest list of a response."""
     short = repeated(SNAPSHOT, MAX_POINTS)
     for view in (
-        lambda shown: views.status(STUDY, shown),
+        lambda shown: dict(views.status(STUDY, shown)),
         lambda shown: views.answers(shown.histories["recent"], ["bin:01", "present"], 1, None),
         lambda shown: views.bins(shown.histories["recent"], "", 12),
         lambda shown: views.chain(shown.ledger, None, 24),

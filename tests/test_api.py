@@ -339,7 +339,13 @@ def test_a_damaged_ledger_of_a_pull_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-async def test_a_stream_takes_reports_and_shows_each_column(folder: Path, study: sp.Study) -> None:
+def readme_blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+async def test_a_stream_takes_reports_and_shows_each_column(
+    folder: Path, study: sp.Study, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The roles run as a process of their own, as `streamproc run` starts them."""
     people = sp.read_people("people.csv", study)
     assert people.ids is not None
@@ -355,12 +361,17 @@ async def test_a_stream_takes_reports_and_shows_each_column(folder: Path, study:
                 await stream.report_all(people.ids, period=period, symbols=symbols)
                 await stream.close_period(period)
             seen = [panel async for panel in stream.subscribe("quarterly")]
+        # The lines of the README that follow a stream, in a thread because they start an event loop.
+        follow = readme_blocks("python")[1].replace("sp.connect(study)", 'sp.connect(study, broker="embedded:log")')
+        names = {"sp": sp, "study": study, "q": sp.count_of("1", at_least=2, of=3)}
+        await asyncio.to_thread(exec, follow, names)
     finally:
         if roles.returncode is None:
             roles.terminate()
         await roles.wait()
 
     assert [panel.period for panel in seen] == list(range(1, 13))
+    assert [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()] == list(range(3, 13))
     assert seen[-1].contract.n == PEOPLE
     assert 0 <= seen[-1].fraction(sp.exactly("0")).value <= 1
 

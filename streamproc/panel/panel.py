@@ -148,6 +148,36 @@ class Panel:
         clamped = bool(moved[weights != 0].any())
         return make_answer(self.contract, query.name, at, weights, counts, estimates, level, clamped=clamped)
 
+    def change(self, query: Query, first: int, last: int, *, level: float = 0.95) -> Answer:
+        """How much the share of `fraction` has changed from period `first` to period `last`.
+
+        The interval accounts for the noise that both periods share. Raises UnsupportedQuery as `fraction` does.
+        """
+        start, end = self._released(first), self._released(last)
+        if not start < end:
+            raise UnsupportedQuery(f"{query.name}: a change goes from a period to a later one, got {first} and {last}")
+        before, after = self.fraction(query, start, level=level), self.fraction(query, end, level=level)
+        contract, n = self.contract, self.contract.n
+        early, late = contract.query_weights(query, start), contract.query_weights(query, end)
+        shared = contract.covariance(late, end, early, start) / n**2
+        error = max(before.stderr**2 + after.stderr**2 - 2 * shared, 0.0) ** 0.5
+        value, half = after.value - before.value, quantile(level) * error
+        centre = (after.low + after.high) / 2 - (before.low + before.high) / 2
+        if self.measurements is not None and len(self.measurements) >= end:
+            centre = self._centre(late, end) - self._centre(early, start)
+        else:  # each half-width bounds what clamping may have done
+            half = (after.high - after.low + before.high - before.low) / 2
+        low, high = interval(value, centre, half)
+        clamped = None if after.clamped is None else bool(before.clamped or after.clamped)
+        return Answer(query.name, end, value, error, float(low), float(high), level, clamped)
+
+    def _centre(self, weights: FloatArray, period: Period) -> float:
+        """The share before clamping if the release has estimates of it, else the released one."""
+        assert self.measurements is not None
+        estimates = self.contract.estimates(self.measurements, period)
+        debiased = self.counts(period) - self.contract.padding(period) if estimates is None else estimates
+        return float(weights @ debiased) / self.contract.n
+
     def to_arrow(self) -> pa.Table:
         """An Arrow table `synthetic,1,...,t`, symbols as dictionaries; its schema holds the contract and measurements."""
         from streamproc.panel.frames import panel_to_arrow

@@ -15,9 +15,10 @@ from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.contracts import make_planner, stated_contracts
-from streamproc.releases.kind import Contract, ReleasePlanner
-from streamproc.releases.query import LEVEL, Query, quantile
+from streamproc.releases.kind import Contract
+from streamproc.releases.query import LEVEL, Query, ask, quantile
 from streamproc.releases.replace_one import ReplaceOneCosts, replace_one_costs, under
+from streamproc.releases.step import NamedQuery
 from streamproc.study import Release, Study
 
 
@@ -31,7 +32,10 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False, compare_tune
     made = stated_contracts(study, n, insecure=False)
     costs = replace_one_costs(study)
     ways = {"long_too": compare_long, "tuned": compare_tuned}
-    releases = tuple(_release(release, made[release.name], delta, costs, ways) for release in study.releases)
+    releases = tuple(
+        _release(release, made[release.name], declared_queries(study, release), delta, costs, ways)
+        for release in study.releases
+    )
     return StudyPlan(
         study=study,
         n=n,
@@ -52,7 +56,12 @@ def _is_compared(plan: ReleasePlan) -> bool:
 
 
 def _release(
-    release: Release, contract: Contract, delta: float, costs: ReplaceOneCosts | None, ways: Mapping[str, bool]
+    release: Release,
+    contract: Contract,
+    declared: Sequence[NamedQuery],
+    delta: float,
+    costs: ReplaceOneCosts | None,
+    ways: Mapping[str, bool],
 ) -> ReleasePlan:
     planner, spent = make_planner(contract, release), spending(contract, delta)
     replace_one = () if costs is None else replace_one_spending(release.name, costs, spent)
@@ -62,7 +71,7 @@ def _release(
         planner=planner,
         epsilon=epsilon_of_rho(contract.rho, delta),
         noise_people=contract.noise_people,
-        queries=tuple(_query_plans(contract, planner)),
+        queries=tuple(_query_plans(contract, [*declared, *planner.typical_queries()])),
         spending=spent,
         replace_one=replace_one,
         other=replace_one[-1] if replace_one else zero_out_cost(contract, delta),
@@ -76,13 +85,19 @@ def _memory(contract: Contract) -> Memory:
     return Memory(rows, contract.row_bytes, -(-rows * bits // 8))
 
 
-def _query_plans(contract: Contract, planner: ReleasePlanner) -> Iterator[QueryPlan]:
-    """Typical queries to this release, with their errors by period."""
+def declared_queries(study: Study, release: Release) -> list[NamedQuery]:
+    """The questions that the study declares for a release."""
+    asked = [question.ask for question in study.questions if question.release == release.name]
+    return [NamedQuery(text, text, ask(text)) for text in asked]
+
+
+def _query_plans(contract: Contract, asked: Sequence[NamedQuery]) -> Iterator[QueryPlan]:
+    """Queries to this release, with their errors by period."""
     last = Period(contract.horizon)
     seen: list[bytes] = []
-    for name, label, query in planner.typical_queries():
+    for name, label, query in asked:
         weights = contract.query_weights(query, last)
-        # For a small release some of the queries are equivalent.
+        # Some of the queries may be equivalent, in a small release or if one of them is declared.
         if weights.tobytes() in seen:
             continue
         seen.append(weights.tobytes())

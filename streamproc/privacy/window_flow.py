@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
 
@@ -54,7 +55,7 @@ from streamproc.privacy.directed_rounding import float_down, sqrt_up
 from streamproc.privacy.types import FloatArray, IntArray, Period
 
 ROUNDS = 20
-"""Rounds of the iteration that makes the variances of all periods equal."""
+"""Rounds of the iteration that makes the largest or the mean variance small."""
 
 MIN_WEIGHT, MAX_WEIGHT = 1e-60, 1e60
 """Range of weights, beyond those of any budget. It bounds the size of the integers in which costs are computed."""
@@ -90,14 +91,22 @@ class WindowFlowMechanism:
 
     @classmethod
     def calibrated(
-        cls, *, q: int, k: int, horizon: int, adjacency: Adjacency, rho: float, questions: Sequence[FloatArray] = ()
+        cls,
+        *,
+        q: int,
+        k: int,
+        horizon: int,
+        adjacency: Adjacency,
+        rho: float,
+        questions: Sequence[FloatArray] = (),
+        objective: Literal["largest", "mean"] = "largest",
     ) -> WindowFlowMechanism:
-        """The mechanism whose largest variance is least at a cost of at most `rho` after `horizon` periods.
+        """The mechanism whose largest or mean variance is least at a cost of at most `rho` after `horizon` periods.
 
-        The variance is that of a bin, or the largest of `questions`: weights on the `q^k` bins.
+        The variances are those of a bin in the periods with full windows, or of `questions`: weights on the `q^k` bins.
         """
         shapes = {_energies(weights, weights, q, k).tobytes() for weights in questions}
-        relative = _iterated_weights(q, k, horizon, adjacency, tuple(sorted(shapes)))
+        relative = _iterated_weights(q, k, horizon, adjacency, tuple(sorted(shapes)), objective)
         unit = cls(q, k, horizon, adjacency, relative)
         factor = Fraction(rho) / unit.cost(Period(horizon))
         if adjacency is Adjacency.ZERO_OUT:
@@ -341,30 +350,51 @@ def _window_sums(precision: FloatArray, energies: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=64)
-def _iterated_weights(q: int, k: int, horizon: int, adjacency: Adjacency, shapes: tuple[bytes, ...]) -> tuple[float, ...]:
-    """Weights `lambda`, up to a factor, that make the variances of all periods with full windows nearly equal.
+def _iterated_weights(
+    q: int, k: int, horizon: int, adjacency: Adjacency, shapes: tuple[bytes, ...], objective: Literal["largest", "mean"]
+) -> tuple[float, ...]:
+    """Weights `lambda`, up to a factor, with which the largest or the mean variance of the full windows is small.
 
     Each round multiplies a weight by the variance of its period, relative to the mean; the best round counts. A weight that
-    is too small for the noise of its period to be the same as elsewhere grows, and the others then pay for it.
+    is too small for the noise of its period to be the same as elsewhere grows, and the others then pay for it. For the mean,
+    a weight is multiplied by the square root of what it takes from the variances for each unit that it costs.
     """
     energies = [np.frombuffer(shape).reshape(k, k) for shape in shapes]
     energies = [energy for energy in energies if energy.any()] or [_bin_energies(q, k)]
     spans, newest = np.arange(1, k + 1)[:, None], np.arange(1, horizon + 1)[None, :]
     exists = spans <= newest
-    start = np.maximum(newest, k) - k
+    start = np.broadcast_to(np.maximum(newest, k) - k, exists.shape)
     end = np.where(exists, np.minimum(newest - spans + 1, horizon - k + 1), start + 1)
     sizes = np.where(exists, np.array(_sizes(q, k), dtype=float)[:, None], 0.0)
-    weights, best, least = np.ones(horizon - k + 1), np.ones(horizon - k + 1), math.inf
+    replaced, steps = adjacency is Adjacency.REPLACE_ONE, horizon - k + 1
+    by_set = np.zeros(exists.shape)  # energies of all windows of the study, by the set
+    for place in range(k):
+        by_set[:, place : place + steps] += np.mean(energies, axis=0)[:, place, None]
+
+    def by_weight(values: FloatArray) -> FloatArray:
+        """For each weight, the sum of the values of the sets that it counts for."""
+        changes = np.zeros(steps + 1)
+        np.add.at(changes, start, values)
+        np.subtract.at(changes, end, values)
+        return np.cumsum(changes)[:-1]
+
+    weights, best, least = np.ones(steps), np.ones(steps), math.inf
     for _ in range(ROUNDS):
         sums = np.concatenate(([0.0], np.cumsum(weights)))
         precision = sums[end] - sums[start]
-        if adjacency is Adjacency.ZERO_OUT:
+        if replaced:
+            cost = float(sums[-1])
+        else:
             precision = np.sqrt(precision)
             cost = float((sizes * precision).sum())
+        if objective == "mean":
+            value = float((by_set / precision).sum())
+            gains = by_weight(by_set / precision**2) if replaced else by_weight(by_set / precision**3)
+            factors = np.sqrt(gains if replaced else gains / by_weight(sizes / precision))
         else:
-            cost = float(sums[-1])
-        variances = np.max([_window_sums(precision, energy) for energy in energies], axis=0)
-        if variances.max() * cost < least:
-            best, least = weights, float(variances.max()) * cost
-        weights = weights * (variances / variances.mean())
+            factors = np.max([_window_sums(precision, energy) for energy in energies], axis=0)
+            value = float(factors.max())
+        if value * cost < least:
+            best, least = weights, value * cost
+        weights = weights * (factors / factors.mean())
     return tuple(best.tolist())

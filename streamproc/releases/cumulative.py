@@ -18,7 +18,7 @@ from streamproc.privacy.automaton import Automaton, Transitions, event_counter
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.flow import FlowContract, FlowTallier
 from streamproc.releases.flow_steering import clamp_at_least
-from streamproc.releases.query import AtLeast, EventCount, Query, upper_quantile
+from streamproc.releases.query import AtLeast, EventCount, Query, kind_for, upper_quantile
 from streamproc.releases.step import Description, NamedQuery
 from streamproc.releases.window import quoted
 from streamproc.study import CumulativeRelease, Release, Study
@@ -93,10 +93,20 @@ class CumulativeContract(FlowContract):
         return {"event": tuple(values["event"])}
 
     @classmethod
-    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
-        if isinstance(query, EventCount):
-            return (query.b, query.b + 1)
-        return (query.b,) if isinstance(query, AtLeast) else None
+    def thresholds_in(cls, query: Query, name: str, most: int, horizon: int) -> tuple[int, ...]:
+        if not isinstance(query, AtLeast | EventCount):
+            raise UnsupportedQuery(
+                f"{query.name}: release {name} is of kind {cls.kind}, which counts how many events people have had, "
+                f"not when; ask {kind_for(query)}"
+            )
+        if not 1 <= query.b <= most:
+            limit = "the horizon" if most == horizon else "`most` of the release"
+            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and {limit}, {most}")
+        if isinstance(query, AtLeast):
+            return (query.b,)
+        if query.b == most < horizon:
+            raise UnsupportedQuery(f"{query.name}: release {name} does not tell {most} events from more")
+        return (query.b, query.b + 1)
 
     def project(self, transitions: Transitions, people: IntArray, estimate: FloatArray, period: Period) -> FloatArray:
         return clamp_at_least(transitions, people, estimate)
@@ -108,20 +118,11 @@ class CumulativeContract(FlowContract):
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
         """1 for the count of people with at least `b` events, else 0; all 0 before period `b`, when nobody can have `b`."""
-        if not isinstance(query, AtLeast | EventCount):
-            raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind}, which counts how many events people have had, "
-                "not when; ask a window release"
-            )
-        if not 1 <= query.b <= self.most:
-            limit = "the horizon" if self.most == self.horizon else "`most` of the release"
-            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and {limit}, {self.most}")
+        first, *rest = self.thresholds_in(query, self.name, self.most, self.horizon)
         weights = np.zeros(min(period, self.most))
-        weights[query.b - 1 : query.b] = 1.0
-        if isinstance(query, EventCount):
-            if query.b == self.most < self.horizon:
-                raise UnsupportedQuery(f"{query.name}: release {self.name} does not tell {self.most} events from more")
-            weights[query.b : query.b + 1] = -1.0
+        weights[first - 1 : first] = 1.0
+        for after in rest:
+            weights[after - 1 : after] = -1.0
         return weights
 
     def first_period(self, query: Query) -> Period:

@@ -30,7 +30,7 @@ from streamproc.releases.cumulative_paper_synthesis import (
     streams_of,
 )
 from streamproc.releases.kind import NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
-from streamproc.releases.query import AtLeast, Query, upper_quantile
+from streamproc.releases.query import AtLeast, EventCount, Query, declared, kind_for, upper_quantile
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, max_moved_rows
 from streamproc.releases.step import (
     Column,
@@ -113,6 +113,7 @@ class CumulativePaperContract(Contract):
     @classmethod
     def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> CumulativeMechanism:
         assert isinstance(release, CumulativeRelease)
+        declared(study, release, lambda query: _threshold_in(query, release.name, study.last_period))
         return CumulativeMechanism.calibrated(
             horizon=study.last_period,
             adjacency=study.privacy.adjacency,
@@ -273,15 +274,9 @@ class CumulativePaperContract(Contract):
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
         """1 for the count of people with at least `b` events, else 0; all 0 before period `b`, when nobody can have `b`."""
-        if not isinstance(query, AtLeast):
-            raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind}, which counts how many events people have had, "
-                "not when; ask a window release"
-            )
-        if not 1 <= query.b <= self.horizon:
-            raise UnsupportedQuery(f"{query.name}: b must lie between 1 and the horizon {self.horizon}")
+        b = _threshold_in(query, self.name, self.horizon)
         weights = np.zeros(period)
-        weights[query.b - 1 : query.b] = 1.0
+        weights[b - 1 : b] = 1.0
         return weights
 
     def stderr(self, weights: FloatArray, period: Period) -> float:
@@ -339,3 +334,19 @@ def ratchet_halfwidth(mechanism: CumulativeMechanism, b: int, period: Period, le
     noisiest = max(range(1, b + 1), key=lambda weight: mechanism.sigmas[weight - 1])
     widest = max(mechanism.variance(noisiest, Period(noisiest + lag)) for lag in lags) ** 0.5
     return float(upper_quantile((1 - level) / 2 / (b * len(lags))) * widest + 0.5)
+
+
+def _threshold_in(query: Query, release: str, horizon: int) -> int:
+    """The number of events that a query asks for; raises UnsupportedQuery if `release` cannot answer it."""
+    if isinstance(query, EventCount):
+        raise UnsupportedQuery(
+            f'{query.name}: release {release} has measure = "paper", which answers at_least only; ask at_least'
+        )
+    if not isinstance(query, AtLeast):
+        raise UnsupportedQuery(
+            f"{query.name}: release {release} is of kind cumulative, which counts how many events people have had, "
+            f"not when; ask {kind_for(query)}"
+        )
+    if not 1 <= query.b <= horizon:
+        raise UnsupportedQuery(f"{query.name}: b must lie between 1 and the horizon {horizon}")
+    return query.b

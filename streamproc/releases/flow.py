@@ -28,7 +28,7 @@ from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.releases.flow_steering import SNAP, project_transitions, round_transitions
 from streamproc.releases.kind import NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
-from streamproc.releases.query import Query, ask
+from streamproc.releases.query import Query, declared
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, assign_symbols, max_moved_rows, narrowest_dtype
 from streamproc.releases.step import (
     Column,
@@ -42,7 +42,7 @@ from streamproc.releases.step import (
 )
 from streamproc.study import Release, Study
 from streamproc.study.releases import MAX_FLOW_HORIZON, FlowSettings, Tune
-from streamproc.validation import Validator, format_value
+from streamproc.validation import Validator
 
 STATE_SHARE = 0.3
 """Where the questions do not determine every state, the states are questions too, with errors reduced by this factor.
@@ -185,20 +185,15 @@ class FlowContract(Contract):
 
     @classmethod
     @abstractmethod
-    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
-        """The thresholds that a query depends on; None if the kind cannot answer it."""
+    def thresholds_in(cls, query: Query, name: str, most: int, horizon: int) -> tuple[int, ...]:
+        """The thresholds, up to `most`, that a query depends on; raises UnsupportedQuery if release `name` has no answer."""
 
     @classmethod
     def asked_thresholds(cls, study: Study, release: Release, automaton: Automaton) -> tuple[int, ...]:
         """The thresholds for which weights are tuned: those of the declared questions, or all if none is declared."""
-        known, asked = cls.thresholds_of(automaton), set()
-        for place, question in enumerate(study.questions, start=1):
-            if question.release == release.name:
-                found = cls.thresholds_in(ask(question.ask))
-                if found is None or (found and found[0] not in known):
-                    got, allowed = format_value(question.ask), f"a question that release {release.name} can answer"
-                    raise StudyError(f"question[{place}].ask", got, allowed)
-                asked |= set(found)
+        known, most = cls.thresholds_of(automaton), automaton.states - 1
+        found = declared(study, release, lambda query: cls.thresholds_in(query, release.name, most, study.last_period))
+        asked = {threshold for thresholds in found for threshold in thresholds}
         return tuple(j for j in known if j in asked) or known
 
     def project(self, transitions: Transitions, people: IntArray, estimate: FloatArray, period: Period) -> FloatArray:
@@ -221,8 +216,9 @@ class FlowContract(Contract):
         is_tuned = release.weights == "tuned" or (
             release.weights is None and tuning_size(transitions_of(automaton, study.last_period)) <= MAX_TUNED_WEIGHTS
         )
-        asked = cls.asked_thresholds(study, release, automaton) if is_tuned else ()
-        matrices = designed_matrices(automaton, study.last_period, asked, release.tune if is_tuned else None)
+        asked = cls.asked_thresholds(study, release, automaton)  # also refuses what the release cannot answer
+        objective = release.tune if is_tuned else None
+        matrices = designed_matrices(automaton, study.last_period, asked if is_tuned else (), objective)
         return FlowMechanism.calibrated(automaton, study.last_period, matrices, study.privacy.adjacency, rho)
 
     size_setting: ClassVar[str]

@@ -24,7 +24,8 @@ PAPER_UP_TO = 200
 """Horizon up to which the paper's mechanism is compared by default. Its exact cost takes `O(T^3)`, seconds at T = 1000."""
 
 LOWER_BOUNDS = {12: 5.630, 24: 11.40, 48: 21.4}
-"""No Gaussian mechanism has a smaller largest variance of "at least j events", by horizon, at rho 1 under replace-one.
+"""No Gaussian mechanism has a smaller largest variance of "at least j events" for `j` up to the horizon, by horizon, at rho
+1 under replace-one.
 
 The values are solutions of a semidefinite programme (docs/privacy.md)."""
 
@@ -146,7 +147,8 @@ class CumulativePlanner(FlowPlanner):
             pairs = [(b, t) for t in range(1, horizon + 1) for b in range(1, len(self._contract.labels(Period(t))) + 1)]
             variances = np.array([paper.variance(b, Period(t)) for b, t in pairs])
             found.append(_way("paper", "tree", self._contract.measure == "paper", variances, ours))
-        if horizon in LOWER_BOUNDS and self._contract.mechanism.adjacency is Adjacency.REPLACE_ONE:
+        counts_all = len(self._contract.labels(Period(horizon))) == horizon  # the limit is that of all these questions
+        if counts_all and horizon in LOWER_BOUNDS and self._contract.mechanism.adjacency is Adjacency.REPLACE_ONE:
             bound = LOWER_BOUNDS[horizon] / self._contract.rho
             found.append(FlowAlternative("any", "limit", False, bound**0.5, None, bound / float(ours.max())))
         return found
@@ -159,7 +161,7 @@ class SpellPlanner(FlowPlanner):
         release = cast(SpellRelease, self._release)
         words = _event_words(release.event)
         for length in sorted({length for length in (1, 2, 3, release.length) if length <= release.length}):
-            label = f"{words} now" if length == 1 else f"{words} in the last {length} or longer"
+            label = f"{words} now" if length == 1 else f"{words} in the last {length} periods or longer"
             yield NamedQuery(InSpell(length).name, label, InSpell(length))
 
     def own_settings(self) -> dict[str, Any]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from streamproc.errors import UnsupportedQuery
-from streamproc.privacy.automaton import Automaton
-from streamproc.privacy.types import FloatArray, Period
+from streamproc.privacy.automaton import Automaton, Transitions
+from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.flow import FlowContract, FlowTallier
-from streamproc.releases.query import Matched, Query
+from streamproc.releases.flow_steering import project_transitions
+from streamproc.releases.query import Matched, Query, kind_for
 from streamproc.releases.step import Description, NamedQuery
 from streamproc.study import PatternRelease, Release, Study
 from streamproc.study.pattern import MAX_LENGTH, PatternError, compile_pattern
@@ -25,6 +27,9 @@ from streamproc.validation import Validator
 
 LABEL = "matched"
 """The label of the one count."""
+
+NEAR_WEIGHT = 0.1
+"""Weight of the squared deviation of the people near a match, relative to that of the people who have matched."""
 
 
 class PatternTallier(FlowTallier):
@@ -69,8 +74,13 @@ class PatternContract(FlowContract):
         return (automaton.states - 1,)
 
     @classmethod
-    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
-        return () if isinstance(query, Matched) else None
+    def thresholds_in(cls, query: Query, name: str, most: int, horizon: int) -> tuple[int, ...]:
+        if not isinstance(query, Matched):
+            raise UnsupportedQuery(
+                f"{query.name}: release {name} is of kind {cls.kind}, which knows only whether a history has matched; "
+                f"ask matched, or {kind_for(query)}"
+            )
+        return ()
 
     @classmethod
     def automaton_of(cls, study: Study, release: Release) -> Automaton:
@@ -101,6 +111,27 @@ class PatternContract(FlowContract):
     def settings_from(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"pattern": values["pattern"]}
 
+    def project(self, transitions: Transitions, people: IntArray, estimate: FloatArray, period: Period) -> FloatArray:
+        """The panel also follows how many people are within 1, 2, ... symbols of a match.
+
+        Clamping leaves the panel with too few people who have matched, and so with too many in other states. If those are
+        spread evenly over the states, most of them cannot match soon. These counts keep them as near to a match as possible.
+        """
+        steps = self._steps_to_match[transitions.after]
+        near = (steps <= np.unique(steps[(steps > 0) & np.isfinite(steps)])[:, None]).astype(float)
+        asked = np.vstack((self.questions(period), NEAR_WEIGHT**0.5 * near))
+        return project_transitions(transitions, people, estimate, asked)
+
+    @cached_property
+    def _steps_to_match(self) -> FloatArray:
+        """For each state, the least number of symbols until a match; infinite if there is none."""
+        table = self.automaton.next_states
+        steps = np.full(len(table), np.inf)
+        steps[-1] = 0
+        for _ in range(len(table)):
+            steps = np.minimum(steps, 1 + steps[table].min(axis=1))
+        return steps
+
     def questions(self, period: Period) -> FloatArray:
         """One row, also in periods in which no history can have matched yet."""
         after = self.transitions(period).after
@@ -113,11 +144,7 @@ class PatternContract(FlowContract):
         return [LABEL]
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
-        if not isinstance(query, Matched):
-            raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind}, which knows only whether a history has matched; "
-                "ask matched, or another release"
-            )
+        self.thresholds_in(query, self.name, self.automaton.states - 1, self.horizon)
         return np.ones(1)
 
     def first_period(self, query: Query) -> Period:

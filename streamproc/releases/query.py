@@ -18,8 +18,9 @@ from typing import TypeAlias, TypeVar, assert_never, cast
 
 import numpy as np
 
-from streamproc.errors import UnsupportedQuery
+from streamproc.errors import StudyError, UnsupportedQuery
 from streamproc.privacy.types import FloatArray
+from streamproc.study import Release, Study
 from streamproc.study.question_text import (
     CountQuestion,
     EventsQuestion,
@@ -33,7 +34,7 @@ from streamproc.study.question_text import (
     parse_question,
 )
 from streamproc.study.releases import MAX_HORIZON
-from streamproc.validation import Validator, describe_value
+from streamproc.validation import Validator, describe_value, format_value
 
 Window: TypeAlias = tuple[str, ...]
 """Consecutive symbols, oldest first."""
@@ -313,6 +314,39 @@ def _places_query(question: PlacesQuestion) -> LastSymbols:
         return all(window[-1 - lag] in symbols for lag, symbols in wanted.items())
 
     return LastSymbols(str(question), max(wanted) + 1, holds, frozenset().union(*wanted.values()))
+
+
+Checked = TypeVar("Checked")
+
+
+def declared(study: Study, release: Release, check: Callable[[Query], Checked]) -> list[Checked]:
+    """What `check` returns for each question that the study declares for a release.
+
+    Raises StudyError with the reason if `check` raises UnsupportedQuery.
+    """
+    found = []
+    for place, question in enumerate(study.questions, start=1):
+        if question.release != release.name:
+            continue
+        try:
+            found.append(check(ask(question.ask)))
+        except UnsupportedQuery as error:
+            allowed = f"a question that the release can answer, but {error}"
+            raise StudyError(f"question[{place}].ask", format_value(question.ask), allowed) from None
+    return found
+
+
+def kind_for(query: Query) -> str:
+    """The kind of release that answers a query, in words."""
+    match query:
+        case LastSymbols():
+            return "a window release"
+        case AtLeast() | EventCount():
+            return "a cumulative release"
+        case InSpell():
+            return "a spell release"
+        case _:
+            return "a pattern release"
 
 
 def _renamed(query: AtLeast | EventCount | InSpell, name: str) -> Query:

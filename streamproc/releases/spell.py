@@ -17,7 +17,7 @@ from streamproc.privacy.automaton import Automaton, spell_counter
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.releases.cumulative import NO_EVENT, check_event, in_words, parse_number
 from streamproc.releases.flow import FlowContract, FlowTallier
-from streamproc.releases.query import InSpell, Query
+from streamproc.releases.query import InSpell, Query, kind_for
 from streamproc.releases.step import Description, NamedQuery
 from streamproc.study import Release, SpellRelease, Study
 from streamproc.study.releases import MAX_COUNTED
@@ -89,8 +89,15 @@ class SpellContract(FlowContract):
         return {"event": tuple(values["event"])}
 
     @classmethod
-    def thresholds_in(cls, query: Query) -> tuple[int, ...] | None:
-        return (query.length,) if isinstance(query, InSpell) else None
+    def thresholds_in(cls, query: Query, name: str, most: int, horizon: int) -> tuple[int, ...]:
+        if not isinstance(query, InSpell):
+            raise UnsupportedQuery(
+                f"{query.name}: release {name} is of kind {cls.kind}, which knows how long the current spell is; "
+                f"ask in_spell, or {kind_for(query)}"
+            )
+        if not 1 <= query.length <= most:
+            raise UnsupportedQuery(f"{query.name}: the length must lie between 1 and that of the release, {most}")
+        return (query.length,)
 
     # Queries
 
@@ -99,15 +106,9 @@ class SpellContract(FlowContract):
 
     def query_weights(self, query: Query, period: Period) -> FloatArray:
         """1 for the count of people in a spell of at least this length, else 0; all 0 before a spell can be so long."""
-        if not isinstance(query, InSpell):
-            raise UnsupportedQuery(
-                f"{query.name}: release {self.name} is of kind {self.kind}, which knows how long the current spell is; "
-                "ask in_spell, or another release"
-            )
-        if not 1 <= query.length <= self.length:
-            raise UnsupportedQuery(f"{query.name}: the length must lie between 1 and that of the release, {self.length}")
+        (asked,) = self.thresholds_in(query, self.name, self.length, self.horizon)
         weights = np.zeros(min(period, self.length))
-        weights[query.length - 1 : query.length] = 1.0
+        weights[asked - 1 : asked] = 1.0
         return weights
 
     def first_period(self, query: Query) -> Period:

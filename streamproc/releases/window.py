@@ -20,7 +20,7 @@ from streamproc.errors import StudyError, UnsupportedQuery
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.releases.kind import MAX_ROWS, NUMBER_BYTES, Arrays, BoolArray, Contract, ReleaseState, Tallier
-from streamproc.releases.query import LastSymbols, Query, count_of, exactly
+from streamproc.releases.query import LastSymbols, Query, count_of, exactly, kind_for
 from streamproc.releases.row_assignment import ARRAYS_PER_MOVED_ROW, Codes, last_symbols, max_moved_rows, narrowest_dtype
 from streamproc.releases.step import (
     Column,
@@ -353,7 +353,7 @@ def windows_in(query: Query, release: str, alphabet: tuple[str, ...], k: int) ->
     if not isinstance(query, LastSymbols):
         raise UnsupportedQuery(
             f"{query.name}: release {release} is of kind window, whose synthetic people follow real ones over "
-            f"{k} periods only; ask a cumulative release"
+            f"{k} periods only; ask {kind_for(query)}"
         )
     if query.width > k:
         raise UnsupportedQuery(

@@ -17,18 +17,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamproc.errors import StudyError, UnsupportedQuery
+from streamproc.errors import UnsupportedQuery
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.privacy.window_flow import MAX_WEIGHT, MIN_WEIGHT, WindowFlowMechanism
-from streamproc.releases.query import ask
+from streamproc.releases.query import Query, declared
 from streamproc.releases.step import Measurements
 from streamproc.releases.window import WindowContract, WindowTallier, windows_in
 from streamproc.releases.window_measurements import fresh_counts, fresh_denominator, layout_of, measure_window
 from streamproc.releases.window_synthesis import overlap_totals, padding_of
 from streamproc.study import Release, Study, WindowRelease, bin_labels
-from streamproc.validation import Validator, format_value
+from streamproc.validation import Validator
 
 
 class WindowFlowTallier(WindowTallier):
@@ -55,6 +55,7 @@ class WindowFlowContract(WindowContract):
             adjacency=study.privacy.adjacency,
             rho=rho,
             questions=_questions(study, release),
+            objective="largest" if release.weights == "rule" else release.tune,
         )
 
     def is_implied_by(self, study: Study, release: Release) -> bool:
@@ -142,15 +143,13 @@ class WindowFlowContract(WindowContract):
 
 
 def _questions(study: Study, release: WindowRelease) -> list[FloatArray]:
-    """The declared questions to a release, as weights on its bins."""
-    found = []
-    for place, question in enumerate(study.questions, start=1):
-        if question.release != release.name:
-            continue
-        try:
-            yes = windows_in(ask(question.ask), release.name, study.alphabet, release.k)
-        except UnsupportedQuery as error:
-            got, allowed = format_value(question.ask), f"a question that the release can answer, but {error}"
-            raise StudyError(f"question[{place}].ask", got, allowed) from None
-        found.append(np.tile(yes, study.q**release.k // len(yes)))
-    return found
+    """The declared questions for which a release is tuned, as weights on its bins; none with `weights = "rule"`."""
+    found = declared(study, release, lambda query: _weights_to_tune_for(query, study, release))
+    return [] if release.weights == "rule" else found
+
+
+def _weights_to_tune_for(query: Query, study: Study, release: WindowRelease) -> FloatArray:
+    yes = windows_in(query, release.name, study.alphabet, release.k)
+    if yes.all() or not yes.any():
+        raise UnsupportedQuery(f"{query.name}: the answer is the same for everybody, so there is nothing to tune for")
+    return np.tile(yes, study.q**release.k // len(yes))

@@ -18,8 +18,9 @@ from streamproc.privacy.noise import NoiseSource
 from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.privacy.window import WindowPaperMechanism
 from streamproc.releases.kind import MAX_ROWS
+from streamproc.releases.query import declared
 from streamproc.releases.step import Measurements
-from streamproc.releases.window import WindowContract, WindowTallier
+from streamproc.releases.window import WindowContract, WindowTallier, windows_in
 from streamproc.releases.window_accuracy import carried_back_to
 from streamproc.releases.window_synthesis import MAX_NUMERATOR, overlap_totals
 from streamproc.study import Release, Study, WindowRelease, bin_labels
@@ -44,6 +45,8 @@ class WindowPaperContract(WindowContract):
     @classmethod
     def make_mechanism(cls, study: Study, release: Release, rho: Rho) -> WindowPaperMechanism:
         assert isinstance(release, WindowRelease)
+        k = release.k
+        declared(study, release, lambda query: windows_in(query, release.name, study.alphabet, k))
         return WindowPaperMechanism.calibrated(
             q=study.q, k=release.k, horizon=study.last_period, adjacency=study.privacy.adjacency, rho=rho
         )

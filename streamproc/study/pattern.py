@@ -316,7 +316,7 @@ class _Parser:
                 self.at = found.end()
                 return low, high
         shown = self.text[self.at : self.text.find("}", self.at) + 1] or self.text[self.at :]
-        raise self._refusal(f"bad bounds {format_value(shown)}", "allowed are {m}, {m,} and {m,n} with m at most n")
+        raise self._refusal(f"bad bounds {format_value(shown)}", "{m}, {m,} and {m,n} with m at most n")
 
     def _check_size(self, size: int, at: int) -> None:
         if size > MAX_POSITIONS:

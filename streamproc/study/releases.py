@@ -144,6 +144,11 @@ class Release(ABC):
         return replace(self, share=share)  # type: ignore[call-arg]  # a field of every kind
 
 
+FLOW_KEYS = ("weights", "tune")
+
+NOT_WITH_PAPER = 'nothing with measure = "paper"'
+
+
 @dataclass(frozen=True)
 class WindowRelease(Release):
     """A window release: synthetic people whose last `k` symbols are distributed like the panel's.
@@ -160,20 +165,28 @@ class WindowRelease(Release):
     share: Fraction = EQUAL_SHARE
     """Share of the study's budget, exactly as written, or `EQUAL_SHARE`."""
     tenure: int | None = field(default=None, kw_only=True, repr=False)
+    weights: Weights | None = field(default=None, kw_only=True)
+    """Whether precision is distributed for the declared questions (`tuned`, which None stands for) or for bins (`rule`)."""
+    tune: Tune = field(default="largest", kw_only=True)
+    """What tuned weights minimise."""
 
     kind: ClassVar[str] = "window"
-    keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta")
+    keys: ClassVar[tuple[str, ...]] = ("k", "measure", "beta", *FLOW_KEYS)
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
         study_check.whole(f"release.{self.name}.k", self.k, 1, MAX_HORIZON)
         _check_measure(self.name, self.measure)
         study_check.positive(f"release.{self.name}.beta", self.beta, 1, below=True)
+        _check_weights(self.name, self.weights, self.tune)
+        if self.measure == "paper" and self.weights is not None:
+            raise StudyError(f"release.{self.name}.weights", format_value(self.weights), NOT_WITH_PAPER)
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> WindowRelease:
-        return cls(table.get("name"), table.get("k"), table.get("measure", "flow"), table.real("beta", 0.05), share)
+        measure, beta = table.get("measure", "flow"), table.real("beta", 0.05)
+        return cls(table.get("name"), table.get("k"), measure, beta, share, **_flow_arguments(table))
 
     @property
     def first_column(self) -> int:
@@ -189,11 +202,12 @@ class WindowRelease(Release):
         study_check.whole(f"release.{self.name}.k", self.k, 1, longest, why)
         if self.tenure is not None:
             _check_open_measure(self.name, self.measure)
+            _check_no_open_weights(self.name, self.weights, self.tune)
             states = sum(q**length for length in range(1, self.k)) or 1
             check_open_automaton(f"release.{self.name}.k", self.k, q, states, self.tenure)
 
     def fingerprint_values(self) -> Mapping[str, Any]:
-        return {"k": self.k, "measure": self.measure, "beta": self.beta}
+        return {"k": self.k, "measure": self.measure, "beta": self.beta} | _flow_values(self.weights, self.tune)
 
 
 @dataclass(frozen=True)
@@ -210,29 +224,16 @@ class FlowSettings(Release):
 
     def __post_init__(self) -> None:
         check_release_name("release.name", self.name)
-        if self.weights is not None:
-            key = f"release.{self.name}.weights"
-            study_check.choice(key, self.weights, get_args(Weights), joiner=", ", quote='"')
-        study_check.choice(f"release.{self.name}.tune", self.tune, get_args(Tune), joiner=", ", quote='"')
+        _check_weights(self.name, self.weights, self.tune)
         object.__setattr__(self, "share", _checked_share(self.name, self.share))
 
     @property
     def measure(self) -> Measure:
         return "flow"
 
-    def check_no_open_weights(self) -> None:
-        """Raise StudyError if weights are set in an open study, where every transition has the same weight."""
-        for key, default in (("weights", None), ("tune", "largest")):
-            if (got := getattr(self, key)) != default:
-                raise StudyError(f"release.{self.name}.{key}", format_value(got), "nothing in an open study")
-
     def flow_values(self) -> dict[str, Any]:
         """The settings of the flow mechanism that are part of the fingerprint; each only if it is not the default."""
-        values = {} if self.weights is None else {"weights": self.weights}
-        return values if self.tune == "largest" else values | {"tune": self.tune}
-
-
-FLOW_KEYS = ("weights", "tune")
+        return _flow_values(self.weights, self.tune)
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ class EventRelease(FlowSettings):
             raise StudyError(key, format_value(self.event), "not the whole alphabet, or every report is an event")
         if self.tenure is not None:
             _check_open_measure(self.name, self.measure)
-            self.check_no_open_weights()
+            _check_no_open_weights(self.name, self.weights, self.tune)
         elif self.measure == "flow":
             _check_flow_horizon(self.kind, horizon)
 
@@ -319,7 +320,7 @@ class CumulativeRelease(EventRelease):
             for key in ("most", "weights"):
                 if getattr(self, key) is not None:
                     got = format_value(getattr(self, key))
-                    raise StudyError(f"release.{self.name}.{key}", got, 'nothing with measure = "paper"')
+                    raise StudyError(f"release.{self.name}.{key}", got, NOT_WITH_PAPER)
 
     @classmethod
     def from_table(cls, table: ReleaseTable, share: Fraction) -> CumulativeRelease:
@@ -341,7 +342,7 @@ class CumulativeRelease(EventRelease):
         if self.tenure is not None:
             check_open_automaton(f"release.{self.name}.most", self.most, 2, self.counted_up_to(horizon) + 1, self.tenure)
         if self.measure == "paper" and horizon > MAX_CUMULATIVE_HORIZON:
-            allowed = f"at most {MAX_CUMULATIVE_HORIZON} with a cumulative release, whose exact cost takes T^3 steps"
+            allowed = f'at most {MAX_CUMULATIVE_HORIZON} with a cumulative release and measure = "paper"'
             raise StudyError("study.horizon", format_value(horizon), allowed)
 
     def counted_up_to(self, horizon: int) -> int:
@@ -415,8 +416,15 @@ class PatternRelease(FlowSettings):
             allowed = "window, cumulative or spell in an open study"
             raise StudyError(f"release.{self.name}.kind", format_value(self.kind), allowed)
         _check_flow_horizon(self.kind, horizon)
-        if not any(period.free for period in transitions_of(self.automaton(alphabet), horizon)):
+        automaton = self.automaton(alphabet)
+        periods = transitions_of(automaton, horizon)
+        if not any(period.free for period in periods):
             got = f"{format_value(self.pattern)}, in which all histories of {horizon} periods are alike"
+        elif automaton.states - 1 not in periods[-1].after:
+            got = f"{format_value(self.pattern)}, which no history of {horizon} periods can match"
+        else:
+            got = ""
+        if got:
             allowed = "a pattern that some histories match and others do not, or more periods"
             raise StudyError(f"release.{self.name}.pattern", got, allowed)
 
@@ -451,6 +459,13 @@ def _check_open_measure(name: str, measure: Measure) -> None:
         raise StudyError(f"release.{name}.measure", format_value(measure), '"flow" in an open study')
 
 
+def _check_no_open_weights(name: str, weights: Weights | None, tune: Tune) -> None:
+    """Raise StudyError if weights are set in an open study, where every transition has the same weight."""
+    for key, got, default in (("weights", weights, None), ("tune", tune, "largest")):
+        if got != default:
+            raise StudyError(f"release.{name}.{key}", format_value(got), "nothing in an open study")
+
+
 def open_transitions(classes: int, states: int) -> int:
     """Number of transitions of an open automaton: entering, and for each state reporting and leaving."""
     return classes + states * (classes + 1)
@@ -471,6 +486,17 @@ def check_open_automaton(key: str, got: object, classes: int, states: int, tenur
     if steps > MAX_PAIR_STEPS:
         value = f"{format_value(got)} with a tenure of {tenure}, whose exact cost takes {steps:,} steps"
         raise StudyError(key, value, f"at most {MAX_PAIR_STEPS:,} steps: lower it, or the tenure")
+
+
+def _check_weights(name: str, weights: object, tune: object) -> None:
+    if weights is not None:
+        study_check.choice(f"release.{name}.weights", weights, get_args(Weights), joiner=", ", quote='"')
+    study_check.choice(f"release.{name}.tune", tune, get_args(Tune), joiner=", ", quote='"')
+
+
+def _flow_values(weights: Weights | None, tune: Tune) -> dict[str, Any]:
+    values = {} if weights is None else {"weights": weights}
+    return values if tune == "largest" else values | {"tune": tune}
 
 
 def _check_flow_horizon(kind: str, horizon: int) -> None:

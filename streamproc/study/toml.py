@@ -17,7 +17,14 @@ from streamproc.errors import StudyError
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import rho_of_epsilon
-from streamproc.study.releases import EQUAL_SHARE, RELEASE_KINDS, Release, check_release_name, study_check
+from streamproc.study.releases import (
+    EQUAL_SHARE,
+    RELEASE_KINDS,
+    REMOVED_CUMULATIVE_KEYS,
+    Release,
+    check_release_name,
+    study_check,
+)
 from streamproc.study.schedule import Schedule, span_of
 from streamproc.study.study import DELTA, Broker, Missing, Population, Privacy, Question, Study, canonical_question
 from streamproc.validation import format_value
@@ -129,11 +136,13 @@ def _release_table(items: dict[str, Any], place: int) -> Table:
 
 
 def _release(table: Table) -> Release:
-    # First with the keys of all kinds, so that a misspelt `kind` is reported as unknown, not as missing.
-    table.only((*_OF_EVERY_RELEASE, *(key for kind in RELEASE_KINDS.values() for key in kind.keys)))
+    # Without a known kind, the keys of all kinds are allowed: a misspelt `kind` is then unknown, not missing.
     kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in RELEASE_KINDS:
+        keys = dict.fromkeys(key for known in RELEASE_KINDS.values() for key in known.keys)
+        table.only((*_OF_EVERY_RELEASE, *keys), hidden=REMOVED_CUMULATIVE_KEYS)
     study_check.choice(table.key("kind"), kind, RELEASE_KINDS, joiner=", ", quote='"')
-    table.only((*_OF_EVERY_RELEASE, *RELEASE_KINDS[kind].keys), f" in a {kind} release")
+    table.only((*_OF_EVERY_RELEASE, *RELEASE_KINDS[kind].keys), f" in a {kind} release", REMOVED_CUMULATIVE_KEYS)
     share = table.exact("share") if "share" in table.items else EQUAL_SHARE
     if "share" in table.items and share == EQUAL_SHARE:
         raise StudyError(table.key("share"), format_value(share), "a fraction above 0 and at most 1")
@@ -191,13 +200,14 @@ class Table:
         bare = name if _BARE.fullmatch(name) else format_value(name)
         return f"{self.path}.{bare}" if self.path else bare
 
-    def only(self, allowed: Sequence[str], where: str = "") -> None:
-        """Raise StudyError for a key that is not `allowed`. The message suggests a similar key."""
+    def only(self, allowed: Sequence[str], where: str = "", hidden: Sequence[str] = ()) -> None:
+        """Raise StudyError for a key that is not `allowed`. The message suggests a similar key, but no `hidden` one."""
+        shown = [name for name in allowed if name not in hidden]
         for name in self.items:
             if name not in allowed:
-                near = get_close_matches(name, allowed, n=1)
+                near = get_close_matches(name, shown, n=1)
                 hint = f'; did you mean "{near[0]}"?' if near else ""
-                raise StudyError(self.key(name), "an unknown key", ", ".join(allowed) + where + hint)
+                raise StudyError(self.key(name), "an unknown key", ", ".join(shown) + where + hint)
 
     def table(self, name: str) -> Table:
         """A sub-table; empty if it is left out, so that an error names the key that is missing in it."""

@@ -141,7 +141,7 @@ def open_study(
 ) -> Study:
     return build_study(
         *releases,
-        horizon=horizon,  # type: ignore[arg-type]
+        horizon=horizon,
         partitions=partitions,
         population=population,
         alphabet=ALPHABET,

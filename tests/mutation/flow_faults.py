@@ -373,6 +373,14 @@ STEERING = (
         ("releases/test_flow_steering.py::test_the_projection_is_what_a_general_optimiser_finds",),
     ),
     Fault(
+        "people near a match do not count in the projection",
+        "streamproc.releases.pattern",
+        "PatternContract.project",
+        "np.vstack((self.questions(period), NEAR_WEIGHT**0.5 * near))",
+        "self.questions(period)",
+        ("releases/test_flow.py::test_people_who_cannot_have_matched_yet_are_kept_near_a_match",),
+    ),
+    Fault(
         "people may have lost an event",
         "streamproc.releases.flow_steering",
         "clamp_at_least",

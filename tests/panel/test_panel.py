@@ -361,7 +361,8 @@ UP_TO_2 = released(build_study(CumulativeRelease("c", ("1",), weights="rule", mo
         (SPELL, AtLeast(1), 4, "atleast:1: release r is of kind spell, which knows how long the current spell is"),
         (PATTERN, exactly("1"), 4, "last:1: release r is of kind pattern, which knows only whether a history has matched"),
         (PATTERN, InSpell(1), 4, "spell:1: release r is of kind pattern"),
-        (WINDOW, Matched(), 4, "matched: release w is of kind window"),
+        (WINDOW, Matched(), 4, "matched: release w is of kind window, .* 3 periods only; ask a pattern release"),
+        (PAPER, EventCount(2), 4, 'events==2: release r has measure = "paper", which answers at_least only'),
     ],
 )
 def test_what_a_release_does_not_support_is_refused_with_the_reason(

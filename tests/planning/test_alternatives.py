@@ -100,6 +100,14 @@ def test_no_way_passes_the_limit_of_all_gaussian_mechanisms() -> None:
     assert ("any", "limit") not in _ways(zero_out)
 
 
+@pytest.mark.parametrize("most", [1, 3, 11, 12])
+def test_the_limit_is_that_of_a_release_that_counts_every_event(most: int) -> None:
+    """With fewer questions a mechanism can have less variance than the limit for all of them."""
+    ways = _ways(only(plan_study(poverty_study(months(most=most)), N)))
+
+    assert (("any", "limit") in ways) == (most == 12)
+
+
 @pytest.mark.parametrize("settings", [months(), months(most=3), months(measure="paper")])
 def test_the_paper_is_compared_over_the_questions_of_the_release(settings: CumulativeRelease) -> None:
     """A release that counts up to 3 events is compared with what the paper has for up to 3."""

@@ -240,6 +240,35 @@ def test_declared_questions_get_less_variance(adjacency: Adjacency) -> None:
     assert tuned.cost(Period(12)) <= 1
 
 
+@pytest.mark.parametrize(
+    ("adjacency", "asked"),
+    [
+        (Adjacency.REPLACE_ONE, []),
+        (Adjacency.ZERO_OUT, []),
+        (Adjacency.REPLACE_ONE, [np.tile([0.0, 1.0], 4), np.repeat([1.0, 0.0], 4)]),
+    ],
+    ids=["bins", "bins, zero-out", "questions"],
+)
+def test_no_other_weights_have_a_smaller_mean_variance(adjacency: Adjacency, asked: list[FloatArray]) -> None:
+    """To within 0.1%, which is how near 20 rounds come."""
+    q, k, T = 2, 3, 9
+    questions = asked or [np.eye(8)[0]]
+
+    def mean_at_cost_one(mechanism: WindowFlowMechanism) -> float:
+        variances = [mechanism.variance(weights, Period(t)) for weights in questions for t in range(k, T + 1)]
+        return float(np.mean(variances)) * float(mechanism.cost(Period(T)))
+
+    tuned = WindowFlowMechanism.calibrated(
+        q=q, k=k, horizon=T, adjacency=adjacency, rho=1.0, questions=asked, objective="mean"
+    )
+    least = mean_at_cost_one(tuned)
+    assert least < 0.999 * mean_at_cost_one(calibrated(q, k, T, adjacency))
+    for place, factor in product(range(T - k + 1), (0.9, 1.1)):
+        weights = np.array(tuned.weights)
+        weights[place] *= factor
+        assert mean_at_cost_one(replace(tuned, weights=tuple(weights.tolist()))) > least * (1 - 1e-3)
+
+
 def test_questions_that_nothing_is_asked_about_change_nothing() -> None:
     asked = WindowFlowMechanism.calibrated(
         q=2, k=2, horizon=5, adjacency=Adjacency.REPLACE_ONE, rho=1.0, questions=[np.zeros(4)]

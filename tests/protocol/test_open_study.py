@@ -199,7 +199,7 @@ def test_synthetic_people_whose_tenure_is_over_must_leave() -> None:
         state, column = published().states[period][name], columns_of(name)[period]
         over = np.flatnonzero(state.ages == tenure)
         # Somebody younger in the same state stays, so that the two can change places and no count differs.
-        stays = (state.ages < tenure) & (column[: len(state.states)] != left)
+        stays = (state.ages < (tenure or 0)) & (column[: len(state.states)] != left)
         found += [
             (period + 1, old, young) for old in over for young in np.flatnonzero(stays & (state.states == state.states[old]))
         ]

@@ -83,7 +83,8 @@ def studies(draw: st.DrawFn) -> Study:
                 length = draw(st.integers(1, horizon))
                 releases.append(SpellRelease(name, event, length=length, weights="rule"))
             case _:
-                pattern = draw(st.sampled_from(["a{2}", "ab", "a.b", "b+a", "a[ab]{2}", "b(a|b)a"]))
+                shortest = {"a": 1, "a{2}": 2, "ab": 2, "b+a": 2, "a.b": 3, "a[ab]{2}": 3, "b(a|b)a": 3}
+                pattern = draw(st.sampled_from([pattern for pattern, length in shortest.items() if length <= horizon]))
                 releases.append(PatternRelease(name, pattern=pattern, weights="rule"))
     return build_study(
         *releases,

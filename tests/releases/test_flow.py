@@ -20,7 +20,8 @@ from streamproc.releases.flow import FlowContract, encode_integers
 from streamproc.releases.query import ask, at_least, exactly, in_spell, matched
 from streamproc.releases.step import ReleasedPeriod
 from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import CumulativeRelease, PatternRelease, Question, Release, SpellRelease, Study
+from streamproc.study import CumulativeRelease, PatternRelease, Question, Release, SpellRelease, Study, WindowRelease
+from streamproc.study.releases import FlowSettings, Weights
 from streamproc.testing.entropy import SilentEntropy
 from streamproc.validation import format_value
 from tests.releases.random_studies import Filled, sticky_panel
@@ -328,10 +329,56 @@ def question(text: str) -> Question:
     return Question("r", text)
 
 
-def test_a_question_that_the_release_cannot_answer_is_refused() -> None:
-    study = replace(study_of(KINDS[2]), questions=(question("spell >= 2"),))
-    with pytest.raises(StudyError, match=r"question\[1\]\.ask: .* that release r can answer"):
+@pytest.mark.parametrize("weights", ["tuned", "rule"])
+@pytest.mark.parametrize(
+    ("release", "text", "reason"),
+    [
+        (CumulativeRelease("r", ("1",), most=3), "spell >= 2", "not when; ask a spell release"),
+        (CumulativeRelease("r", ("1",), most=3), "events >= 4", "b must lie between 1 and `most` of the release, 3"),
+        (CumulativeRelease("r", ("1",), most=3), "events == 3", "does not tell 3 events from more"),
+        (SpellRelease("r", ("1",), length=2), "spell >= 3", "that of the release, 2"),
+        (SpellRelease("r", ("1",), length=2), "matched", "ask in_spell, or a pattern release"),
+        (PatternRelease("r", pattern="11"), "events >= 1", "ask matched, or a cumulative release"),
+    ],
+)
+def test_a_question_that_the_release_cannot_answer_is_refused(
+    release: FlowSettings, text: str, reason: str, weights: Weights
+) -> None:
+    """With weights that no question changes as well."""
+    study = replace(study_of(replace(release, weights=weights)), questions=(question(text),))
+    with pytest.raises(StudyError) as refused:
         stated_contracts(study, 10, insecure=True)
+    assert str(refused.value).startswith(
+        f"question[1].ask: got '{text}', allowed: a question that the release can answer, but"
+    )
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("release", "text", "reason"),
+    [
+        (CumulativeRelease("r", ("1",), measure="paper"), "events == 2", "answers at_least only"),
+        (CumulativeRelease("r", ("1",), measure="paper"), "matched", "ask a pattern release"),
+        (WindowRelease("r", 2, "paper"), "spell >= 2", "ask a spell release"),
+        (WindowRelease("r", 2), 'now in ("0", "1")', "the same for everybody"),
+        (WindowRelease("r", 2), 'count("1") >= 0 of 2', "the same for everybody"),
+    ],
+)
+def test_questions_to_other_releases_are_checked_too(release: Release, text: str, reason: str) -> None:
+    study = replace(study_of(release), questions=(question(text),))
+    with pytest.raises(StudyError, match=reason):
+        stated_contracts(study, 10, insecure=True)
+
+
+def test_people_who_cannot_have_matched_yet_are_kept_near_a_match() -> None:
+    """Of the 30 people who should have matched, 10 cannot: they are one symbol short of it, not spread over all states."""
+    contract = contract_of(build_study(PatternRelease("r", pattern="1{3}", weights="rule"), horizon=HORIZON), 100)
+    transitions = contract.transitions(Period(5))
+    people = np.array([60, 20, 10, 10])
+    wanted = np.array([40.0, 10, 15, 5, 0, 20, 10])  # from each state without an event and with one; from "matched" at once
+    assert transitions.entering(wanted).tolist() == [55, 10, 5, 30]
+    entered = transitions.entering(contract.project(transitions, people, wanted, Period(5)))
+    np.testing.assert_allclose(entered, [55, 10, 15, 20], atol=0.3)
 
 
 @pytest.mark.parametrize("pattern", [".1", "..11"])

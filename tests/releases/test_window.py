@@ -25,7 +25,7 @@ from streamproc.releases.window_measurements import fresh_counts, layout_of, mea
 from streamproc.releases.window_paper import WindowPaperContract, WindowPaperTallier
 from streamproc.releases.window_synthesis import WindowState
 from streamproc.storage.entropy import SeededEntropy, SystemEntropy
-from streamproc.study import Question, Study, WindowRelease
+from streamproc.study import Question, Study, WindowRelease, parse_study
 from streamproc.testing import SilentEntropy
 from tests.releases.statistical_checks import assert_covariance, assert_share_is
 from tests.studies import build_study
@@ -485,6 +485,51 @@ def test_weights_are_made_for_declared_questions() -> None:
     assert worst[0] < worst[1]
     with pytest.raises(StudyError, match=r"question\[1\]\.ask"):
         contract_of(replace(study, questions=(Question("w", 'count("b") >= 1 of 4'),)), 30, 1.0)
+
+
+WEIGHED = """
+[study]
+name = "weighed"
+alphabet = ["a", "b"]
+horizon = 12
+[privacy]
+rho = 1.0
+[[release]]
+name = "w"
+kind = "window"
+k = 3
+{keys}
+[[question]]
+release = "w"
+ask = 'now in ("b")'
+"""
+
+
+def test_weights_and_tune_are_settings_of_windows_too() -> None:
+    """`rule` gives every bin the same error whatever is asked; `mean` gives the question a smaller mean variance."""
+
+    def made(keys: str) -> tuple[Study, FloatArray, FloatArray]:
+        study = parse_study(WEIGHED.format(keys=keys))
+        contract, newest = contract_of(study, 30, 1.0), np.tile([0.0, 1.0], 4)
+        stderrs = [contract.stderr(newest, Period(t)) for t in range(3, 13)]
+        return study, np.array(stderrs) ** 2, contract.count_stderrs(Period(7)) ** 2 - contract.count_stderrs(Period(8)) ** 2
+
+    plain, by_default, _ = made("")
+    tuned, largest, _ = made('weights = "tuned"\ntune = "largest"')
+    _, mean, _ = made('tune = "mean"')
+    rule, bins, between = made('weights = "rule"')
+    assert by_default.tolist() == largest.tolist()
+    assert largest.max() < bins.max()
+    assert mean.mean() < 0.999 * largest.mean()
+    assert np.abs(between).max() < 1e-6
+    assert "weights" not in plain.releases[0].fingerprint_values()
+    assert [study.releases[0].fingerprint_values()["weights"] for study in (tuned, rule)] == ["tuned", "rule"]
+
+
+def test_weights_of_windows_are_checked() -> None:
+    for keys in ('weights = "flat"', 'tune = "least"', 'weights = "rule"\nmeasure = "paper"'):
+        with pytest.raises(StudyError, match=r"release\.w\.(weights|tune): "):
+            parse_study(WEIGHED.format(keys=keys))
 
 
 # The paper's way

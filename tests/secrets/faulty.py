@@ -22,7 +22,7 @@ def ingest(self: GathererLogic, records: Sequence[Record]) -> None:
 
 
 def main() -> None:
-    GathererLogic.ingest = ingest  # type: ignore[method-assign]
+    GathererLogic.ingest = ingest  # type: ignore[method-assign, assignment]
     app.main()
 
 

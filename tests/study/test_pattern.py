@@ -269,7 +269,7 @@ NO_ANCHORS = f"no anchors: the pattern is searched anywhere, and {IN_BRACKETS}"
 ALPHABET = f"the alphabet is ['0', '1'], and {IN_BRACKETS}"
 REPEATS = f"a quantifier follows a symbol, a class or a group, and {IN_BRACKETS}"
 AMBIGUOUS = "this is ambiguous: no lazy or possessive quantifiers, and a repetition of a repetition needs '( )'"
-BOUNDS = "allowed are {m}, {m,} and {m,n} with m at most n"
+BOUNDS = "{m}, {m,} and {m,n} with m at most n"
 NOT_EMPTY = "it needs a symbol, and '?' marks what may be absent"
 
 

@@ -680,3 +680,32 @@ def test_a_period_is_due_from_the_moment_of_its_cut_on(every: timedelta | Litera
     for period in range(1, 40):
         assert schedule.periods_due(schedule.cut_of(period)) == period
         assert schedule.periods_due(schedule.cut_of(period) - timedelta(microseconds=1)) == period - 1
+
+
+@pytest.mark.parametrize(
+    ("release", "allowed"),
+    [
+        ('kind = "cumulative"\nk = 3', "name, kind, share, event, measure, most, weights, tune in a cumulative release"),
+        ('kind = "window"\nk = 3\nquestion = "x"', "name, kind, share, k, measure, beta, weights, tune in a window release"),
+        ('kin = "window"', "name, kind, share, k, measure, beta, weights, tune, event, most, length, pattern"),
+    ],
+)
+def test_an_unknown_key_names_the_keys_that_there_are_once_each(release: str, allowed: str) -> None:
+    text = SHORT + f'[[release]]\nname = "r"\n{release}\n'
+    with pytest.raises(StudyError) as refused:
+        parse_study(text)
+    assert f"got an unknown key, allowed: {allowed}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [("1{7}", "which no history of 6 periods can match"), (".{3}", "in which all histories of 6 periods are alike")],
+)
+def test_a_pattern_whose_answer_is_known_is_refused(pattern: str, problem: str) -> None:
+    with pytest.raises(StudyError) as refused:
+        parse_study(SHORT + f'[[release]]\nname = "r"\nkind = "pattern"\npattern = "{pattern}"\n')
+    assert f"release.r.pattern: got '{pattern}', {problem}, allowed: a pattern that some" in str(refused.value)
+    assert parse_study(SHORT + '[[release]]\nname = "r"\nkind = "pattern"\npattern = "1{6}"\n').horizon == 6
+
+
+SHORT = '[study]\nname = "s"\nalphabet = ["0", "1"]\nhorizon = 6\n\n[privacy]\nrho = 0.1\n\n'

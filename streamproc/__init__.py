@@ -44,18 +44,26 @@ if TYPE_CHECKING:
     from streamproc.planning.plan import StudyPlan as StudyPlan
     from streamproc.releases.kind import Contract as Contract
     from streamproc.releases.query import AtLeast as AtLeast
+    from streamproc.releases.query import Entered as Entered
     from streamproc.releases.query import EventCount as EventCount
     from streamproc.releases.query import InSpell as InSpell
     from streamproc.releases.query import LastSymbols as LastSymbols
+    from streamproc.releases.query import Left as Left
     from streamproc.releases.query import Matched as Matched
+    from streamproc.releases.query import Present as Present
     from streamproc.releases.query import Query as Query
+    from streamproc.releases.query import SinceEntry as SinceEntry
     from streamproc.releases.query import ask as ask
     from streamproc.releases.query import at_least as at_least
     from streamproc.releases.query import count_of as count_of
+    from streamproc.releases.query import entered as entered
     from streamproc.releases.query import exactly as exactly
     from streamproc.releases.query import in_a_row as in_a_row
     from streamproc.releases.query import in_spell as in_spell
+    from streamproc.releases.query import left as left
     from streamproc.releases.query import matched as matched
+    from streamproc.releases.query import present as present
+    from streamproc.releases.query import since_entry as since_entry
     from streamproc.study.releases import Release as Release
     from streamproc.study.schedule import Schedule as Schedule
     from streamproc.study.study import Broker as Broker
@@ -95,18 +103,26 @@ _HOMES = {
     "streamproc.panel.panel": ["Answer"],
     "streamproc.releases.query": [
         "AtLeast",
+        "Entered",
         "EventCount",
         "InSpell",
         "LastSymbols",
+        "Left",
         "Matched",
+        "Present",
         "Query",
+        "SinceEntry",
         "ask",
         "at_least",
         "count_of",
+        "entered",
         "exactly",
         "in_a_row",
         "in_spell",
+        "left",
         "matched",
+        "present",
+        "since_entry",
     ],
     "streamproc.offline.people": ["People"],
     "streamproc.planning.plan": ["StudyPlan"],

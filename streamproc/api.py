@@ -100,8 +100,8 @@ class Study(BaseStudy):
         self,
         name: str,
         alphabet: Sequence[str],
-        horizon: int | None,
-        releases: Sequence[Release],
+        horizon: int | None = None,
+        releases: Sequence[Release] = (),
         *,
         rho: float | None = None,
         epsilon: float | None = None,
@@ -116,7 +116,7 @@ class Study(BaseStudy):
     ) -> None:
         """Give exactly one of `rho`, `epsilon` (at `delta`) and `privacy`. Raises StudyError, which names what is wrong.
 
-        `population` is a Population, or the expected number of people.
+        `population` is a Population, or the expected number of people. Only an open study may have no `horizon`.
         """
         symbols = tuple(alphabet)
         study_check.alphabet("study.alphabet", symbols)
@@ -192,7 +192,7 @@ class Panel(BasePanel):
     @classmethod
     def of(cls, panel: BasePanel) -> Panel:
         """The same panel, with `load` and `save`."""
-        return cls(panel.contract, panel.columns, panel.measurements)
+        return cls(panel.contract, panel.columns, panel.measurements, panel.followed)
 
     @classmethod
     def from_arrow(cls, table: pa.Table, contract: Contract | None = None) -> Panel:
@@ -302,12 +302,17 @@ def _roster(study: BaseStudy) -> tuple[str, ...] | None:
 def plan(study: BaseStudy, n: int | None = None) -> StudyPlan:
     """What a study will cost and how accurate it will be, before any data.
 
-    `n` is the number of people; by default that of the roster, else `population.size`, else 10,000.
+    `n` is the number of people; by default that of the roster, else `population.size`, else 10,000. In an open study it is
+    the number of people present, by default `population.size`; without either, errors are stated in people only.
 
     >>> sp.plan(study).to_frame().columns.tolist()[:4]
     ['release', 'query', 'label', 'period']
     """
     _expect_study(study)
+    if n is None and study.is_open:
+        n = study.population.size
+        if n is None:
+            return plan_study(study, None)
     if n is None:
         roster = _roster(study)
         n = len(roster) if roster is not None else study.population.size or ASSUMED_PEOPLE
@@ -322,7 +327,8 @@ def replay(study: BaseStudy, people: People, *, seed: int | None = None, again: 
     Each call draws fresh noise. If the variable
     `STREAMPROC_REGISTRY` names a site registry, the release is registered there first, and people who are registered already
     are refused (Refused) unless `again`. With a `seed` the run can be repeated, so it protects nobody and is marked
-    insecure.
+    insecure. An open study has as many periods as `people` has columns, and everybody in `people` may enter it:
+    `population.sample` applies to the stream only.
 
     >>> result = sp.replay(study, people, seed=7)
     >>> print(result["quarterly"].fraction(sp.count_of("1", at_least=2, of=3), period=6).period)

@@ -12,6 +12,9 @@ from streamproc.study import Broker, CumulativeRelease, Population, Privacy, Rel
 CLOSED_ADJACENCIES = (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
 """The adjacencies that a closed study can have."""
 
+CLOSED_ADJACENCIES = (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
+"""The adjacencies that a study may have in which nobody enters or leaves."""
+
 
 def build_study(
     *releases: Release,

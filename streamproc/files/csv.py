@@ -142,11 +142,11 @@ def _check_widths(path: Path, lines: Sequence[int], rows: Sequence[list[str]], w
 def release_csv(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> Iterator[bytes]:
     """Yield a release as pieces of CSV: header `synthetic,1,...,t`, rows numbered from 0.
 
-    `columns` holds alphabet indices of shape (rows, t).
+    `columns` holds alphabet indices of shape (rows, t). The code after the last symbol is that of an empty cell.
     """
     rows, periods = columns.shape
     yield ",".join(["synthetic", *map(str, range(1, periods + 1))]).encode() + b"\n"
-    cells = _padded([b"," + _quoted(symbol) for symbol in alphabet])
+    cells = _padded([*(b"," + _quoted(symbol) for symbol in alphabet), b","])
     digits = len(str(max(rows - 1, 0)))
     # `_decimal` takes 8 bytes for each digit of a row's number, so that a release of one period needs fewer rows at once.
     step = max(1, _BYTES_AT_ONCE // (9 * digits + periods * cells.shape[1] + 1))

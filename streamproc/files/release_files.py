@@ -24,40 +24,56 @@ from streamproc.files.parquet import read_table, write_table
 from streamproc.files.study_files import read_table_file
 from streamproc.files.table import TableLayout, is_parquet, open_for_reading, open_for_writing, refuse_file
 from streamproc.offline.evaluation import HEADER
+from streamproc.offline.people import MISSING
 from streamproc.offline.summary import Summary
 from streamproc.panel import Panel
 from streamproc.panel.frames import panel_from_arrow, panel_to_arrow
 from streamproc.panel.metadata import Metadata
+from streamproc.panel.open_columns import cells_of_columns, columns_of_cells, empty_cell
 from streamproc.releases.kind import Contract
 from streamproc.storage.filesystem import display_path
 
 
-def read_release(path: str | Path, alphabet: Sequence[str]) -> npt.NDArray[np.uint8]:
+def read_release(path: str | Path, alphabet: Sequence[str], *, gaps: bool = False) -> npt.NDArray[np.uint8]:
     """Read the columns of a release file as alphabet indices of shape (rows, t). Raises PanelFileError.
 
-    A cumulative release has the alphabet `("0", "1")`.
+    A cumulative release has the alphabet `("0", "1")`. With `gaps`, for an open study, a cell may be empty: its code is
+    `empty_cell`.
     """
     path = Path(path)
-    table = read_table_file(path, TableLayout("synthetic", tuple(alphabet), None, gaps=False))
+    table = read_table_file(path, TableLayout("synthetic", tuple(alphabet), None, gaps=gaps))
     numbers = list(map(str, range(len(table.first))))
     if table.first != numbers:
         row = next(row for row, name in enumerate(table.first) if name != numbers[row])
         refuse_file(path, f"line {table.lines[row]}, column 1: expected the number of the row, {row}")
-    return table.codes.astype(np.uint8)
+    return np.where(table.codes == MISSING, empty_cell(alphabet), table.codes).astype(np.uint8)
 
 
-def write_release_csv(path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
-    """Write alphabet indices of shape (rows, t) with the header `synthetic,1,...,t`. The file is replaced atomically."""
-    _check_columns(columns, alphabet)
+def write_release_csv(
+    path: str | Path, columns: npt.NDArray[np.uint8], alphabet: Sequence[str], *, gaps: bool = False
+) -> None:
+    """Write alphabet indices of shape (rows, t) with the header `synthetic,1,...,t`. The file is replaced atomically.
+
+    With `gaps`, for an open study, a cell of the code `empty_cell` is written empty.
+    """
+    _check_columns(columns, len(alphabet) + gaps)
     with open_for_writing(Path(path)) as file:
         for piece in release_csv(columns, alphabet):
             file.write(piece)
 
 
-def _check_columns(columns: npt.NDArray[np.uint8], alphabet: Sequence[str]) -> None:
+def _check_columns(columns: npt.NDArray[np.uint8], codes: int) -> None:
     # There may be no rows, because the noise of a histogram may leave no synthetic people.
-    if columns.ndim != 2 or not columns.shape[1] or columns.dtype != np.uint8 or (columns >= len(alphabet)).any():
-        raise InvalidInput(f"a release: expected a (rows, periods) array of uint8 below {len(alphabet)}")
+    if columns.ndim != 2 or not columns.shape[1] or columns.dtype != np.uint8 or (columns >= codes).any():
+        raise InvalidInput(f"a release: expected a (rows, periods) array of uint8 below {codes}")
+
+
+def panel_cells(panel: Panel) -> npt.NDArray[np.uint8]:
+    """The table of a panel as alphabet indices of shape (rows, t), for `release_csv`; there is at least one column.
+
+    In an open study the code of a cell is `empty_cell` while the synthetic person is not present.
+    """
+    return np.stack(cells_of_columns(panel.contract, panel.columns), axis=1)
 
 
 def save_panel(panel: Panel, path: str | Path) -> None:
@@ -70,13 +86,13 @@ def save_panel(panel: Panel, path: str | Path) -> None:
         return
     if not panel.columns:
         refuse_file(path, f"release {panel.contract.name} has no columns yet, which CSV cannot represent; expected .parquet")
-    columns = np.stack(panel.columns, axis=1)
+    cells = panel_cells(panel)
     if path.suffix.lower() != ".gz":
-        write_release_csv(path, columns, panel.contract.alphabet)
+        write_release_csv(path, cells, panel.contract.alphabet, gaps=panel.contract.is_open)
         return
     # Without a name and a time in the gzip header, the same panel gives the same bytes.
     with open_for_writing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-        for piece in release_csv(columns, panel.contract.alphabet):
+        for piece in release_csv(cells, panel.contract.alphabet):
             packed.write(piece)
 
 
@@ -92,8 +108,9 @@ def load_panel(path: str | Path, contract: Contract | None = None) -> Panel:
                 return panel_from_arrow(read_table(path, file), contract)
         if contract is None:
             refuse_file(path, "CSV does not carry the release's contract, so it must be given: Panel.load(path, contract)")
-        columns = read_release(path, contract.alphabet)
-        return Metadata(contract).panel_of([np.ascontiguousarray(column) for column in columns.T])
+        cells = read_release(path, contract.alphabet, gaps=contract.is_open)
+        columns = columns_of_cells(contract, [np.ascontiguousarray(column) for column in cells.T])
+        return Metadata(contract).panel_of(columns)
     except PanelFileError:
         raise
     except InvalidInput as error:
@@ -131,7 +148,7 @@ def write_results(folder: Path, panels: Mapping[str, Panel], summary: Summary, *
         (folder / ERRORS).unlink(missing_ok=True)  # It belongs to an earlier run.
     for name, panel in panels.items():
         paths.append(folder / _release_file(name))
-        write_release_csv(paths[-1], np.stack(panel.columns, axis=1), panel.contract.alphabet)
+        write_release_csv(paths[-1], panel_cells(panel), panel.contract.alphabet, gaps=panel.contract.is_open)
     paths.append(folder / SUMMARY)
     write_json(paths[-1], summary)
     return paths

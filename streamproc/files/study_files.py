@@ -33,12 +33,14 @@ def read_study(path: str | Path) -> Study:
 def read_people(path: str | Path, study: Study) -> People:
     """Read the reports of all people from a panel file.
 
-    Its header is `individual,1,...,T`. It has one row per person; an empty cell is a missing report. Raises PanelFileError.
+    Its header is `individual,1,...,T`; `T` is the horizon, or any number of periods if an open study has none. It has one
+    row per person; an empty cell is a missing report. Raises PanelFileError.
     """
     path = Path(path)
-    table = read_table_file(path, TableLayout("individual", study.alphabet, study.last_period, gaps=True))
+    table = read_table_file(path, TableLayout("individual", study.alphabet, study.horizon, gaps=True))
     _check_ids(path, table)
-    expected = study.population.size
+    # The size of an open study is that of the people who are present at one time, and for planning only.
+    expected = None if study.is_open else study.population.size
     if study.population.roster is None and expected is not None and expected != len(table.first):
         refuse_file(
             path,

@@ -1,6 +1,7 @@
 """The rows of `errors.csv`: every answer of every run with the truth. They are as private as the panel itself.
 
-The question, the truth and the standard error are the same in every run, so they are computed once.
+Answers are shares of the `n` people. Those of an open study, which has no `n`, are numbers of people. The question, the truth
+and the standard error are the same in every run, so they are computed once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Questions:
 
     contract: Contract
     truth: FloatArray
-    """The true answers, as shares of the `n` people."""
+    """The true answers, as shares of the `n` people; in people in an open study, like every other value."""
     stderr: FloatArray
     """Standard errors of the unclamped estimates, as shares of `n`."""
     cells: Sequence[tuple[str, str]]
@@ -37,7 +38,10 @@ class Questions:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers of one run to `Questions`, as shares of `n`. They equal those of `Panel.fraction`."""
+    """The answers of one run to `Questions`, as shares of `n`. They equal those of `Panel.fraction`.
+
+    Those of an open study are in people, and equal those of `Panel.people`.
+    """
 
     estimate: FloatArray
     low: FloatArray
@@ -46,7 +50,7 @@ class Answers:
 
 def questions_of(contract: Contract, tallies: Tallies) -> Questions:
     """All questions to a release, with their true answers from the exact tallies of every period."""
-    periods = [Period(period) for period in range(contract.first_column, contract.horizon + 1)]
+    periods = [Period(period) for period in range(contract.first_column, len(tallies) + 1)]
     true_counts = contract.true_counts([tally[contract.name] for tally in tallies])
     asked = [(period, contract.query_of(label)) for period in periods for label in contract.labels(period)]
     stderr = np.concatenate([contract.count_stderrs(period) for period in periods])
@@ -55,12 +59,17 @@ def questions_of(contract: Contract, tallies: Tallies) -> Questions:
 
 def _questions(contract: Contract, asked: Sequence[tuple[int, str]], people: IntArray, stderr: FloatArray) -> Questions:
     """Make `Questions` from exact counts and standard errors, both in people."""
-    truth, stderr = people / contract.n, stderr / contract.n
+    truth, stderr = people / _divisor(contract), stderr / _divisor(contract)
     cells = [
         (f"{contract.name},{period},{_quoted(query)},{true!r}", repr(error))
         for (period, query), true, error in zip(asked, truth.tolist(), stderr.tolist(), strict=True)
     ]
     return Questions(contract, truth, stderr, cells)
+
+
+def _divisor(contract: Contract) -> int:
+    """The number of people by which counts are divided: `n`, or 1 in an open study, whose answers are in people."""
+    return 1 if contract.is_open else contract.n
 
 
 def _quoted(cell: str) -> str:
@@ -75,9 +84,9 @@ def answers_of(questions: Questions, steps: Sequence[Step]) -> Answers:
     """
     contract, half = questions.contract, quantile(LEVEL) * questions.stderr
     debiased = [step.counts - contract.padding(step.period) for step in steps if step.columns]
-    estimate = np.concatenate(debiased) / contract.n
+    estimate = np.concatenate(debiased) / _divisor(contract)
     unclamped = [step.estimates for step in steps if step.estimates is not None]
-    centre = np.concatenate(unclamped) / contract.n if unclamped else estimate
+    centre = np.concatenate(unclamped) / _divisor(contract) if unclamped else estimate
     return Answers(estimate, *interval(estimate, centre, half))
 
 
@@ -96,7 +105,7 @@ class Score:
 
     answers: int = 0
     squared_error: float = 0.0
-    """Sum over all answers, in squared shares of `n`."""
+    """Sum over all answers, in squared shares of `n`, or in people squared in an open study."""
     covered: int = 0
     """Number of intervals that contain the truth."""
 
@@ -106,7 +115,7 @@ class Score:
 
     @property
     def rms_error(self) -> float:
-        """Root mean square error, as a share of `n`."""
+        """Root mean square error, as a share of `n`, or in people in an open study."""
         return float((self.squared_error / self.answers) ** 0.5)
 
     @property

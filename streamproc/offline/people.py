@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamproc.errors import InvalidInput
+from streamproc.releases.open_presence import NO_REPORT
 from streamproc.study.study import Study
 
 MISSING = -1
@@ -64,9 +65,14 @@ class People:
         return People(tuple(roster), symbols)
 
     def filled(self, study: Study) -> npt.NDArray[np.uint8]:
-        """Alphabet indices of shape (n, T). A missing report is filled from the person's own history as the study says."""
+        """Alphabet indices of shape (n, T). A missing report is filled from the person's own history as the study says.
+
+        In an open study it stays `NO_REPORT`: whether the person is present and what fills it is up to `PresenceState`.
+        """
         if self.symbols.max() >= study.q:
             raise InvalidInput(f"histories: expected places below {study.q}, the size of the study's alphabet")
+        if study.is_open:
+            return np.where(self.symbols == MISSING, NO_REPORT, self.symbols).astype(np.uint8)
         fill = study.population.missing.fill
         if fill is not None:
             fixed = np.int8(study.symbol_index[fill])

@@ -13,6 +13,7 @@ from streamproc.panel import Panel
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import IntArray, Period, Rho
 from streamproc.releases.kind import Contract
+from streamproc.releases.open_presence import PRESENT, PresenceState
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
 from streamproc.releases.tally_state import TallyState
@@ -36,12 +37,28 @@ class ReplayResult:
 
 
 def tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, IntArray]]:
-    """The exact tallies of every period; `symbols` has a row per person and a column per period, and none is missing."""
+    """The exact tallies of every period; `symbols` has a row per person and a column per period.
+
+    None is missing, except in an open study (`NO_REPORT`), whose periods are as many as there are columns.
+    """
+    if study.is_open:
+        return _open_tallies_of(study, symbols)
     cohort = TallyState.of(study, len(symbols))
     tallies = []
     for period in range(study.last_period):
         cohort, tally = cohort.fold(symbols[:, period])
         tallies.append(tally)
+    return tallies
+
+
+def _open_tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, IntArray]]:
+    presence, rows, tallies = PresenceState.of(study, len(symbols)), np.arange(len(symbols)), []
+    for reported in symbols.T:
+        presence, tally = presence.fold(reported[rows])
+        tallies.append(tally)
+        # Nobody comes back, so the rows of people who have left are done with.
+        stays = presence.gone == PRESENT
+        presence, rows = presence.retain(stays), rows[stays]
     return tallies
 
 
@@ -52,7 +69,7 @@ def replay_study(
     entropy: Entropy,
     on_period: Callable[[Period, Synthesis, Mapping[str, Step]], None] = lambda period, synthesis, steps: None,
 ) -> ReplayResult:
-    """Run all periods of the study. `on_period` is called after each period."""
+    """Run the periods of the tallies, which are all that the study has. `on_period` is called after each of them."""
     synthesis = Synthesis.start(contracts)
     panels = {name: Panel(contract) for name, contract in contracts.items()}
     spent: dict[str, list[Rho]] = {name: [] for name in contracts}

@@ -23,7 +23,8 @@ class PeriodSummary(TypedDict):
     clamped: int
     """Number of counts of this period that were changed to a possible value."""
     bins: dict[str, int]
-    """Released counts, padding included: by window, or by the minimum number of events."""
+    """Released counts, padding included: by window, or by the minimum number of events. Those of an open study end with the
+    people who are present (`#present`), who entered (`#entered`) and who left (`#left`)."""
 
 
 class ReleaseSummary(TypedDict):
@@ -35,7 +36,7 @@ class ReleaseSummary(TypedDict):
     rho_spent: float
     rho_spent_replace_one: NotRequired[float]
     n_star: int
-    """Number of synthetic people."""
+    """Number of synthetic people; in an open study of all who ever entered."""
     n_pad: int
     """Synthetic people added to each bin as padding."""
     variance: float | list[float]
@@ -49,7 +50,8 @@ class Summary(TypedDict):
     """A finished study."""
 
     study: str
-    n: int
+    n: int | None
+    """Number of real people; null for an open study, in which it is not public."""
     rho: float
     """The study's budget, in zCDP under `adjacency`."""
     rho_replace_one: NotRequired[float]
@@ -73,7 +75,7 @@ def summary_of(replayed: ReplayResult) -> Summary:
     any_contract = next(iter(contracts.values()))
     summary: Summary = {
         "study": replayed.study.name,
-        "n": any_contract.n,
+        "n": None if any_contract.is_open else any_contract.n,
         "rho": privacy.budget,
         "rho_spent": replayed.synthesis.spent,
         "adjacency": privacy.adjacency.value,

@@ -1,7 +1,8 @@
 """A panel as a pandas or Arrow table, and back.
 
 Column `synthetic` holds the row's number from 0; columns "1".."t" hold symbols, as a dictionary (Arrow) or categories
-(pandas) with the whole alphabet in its order. An Arrow table carries the release's contract and measurements in its schema,
+(pandas) with the whole alphabet in its order. In an open study a cell is null while the synthetic person is not present. An
+Arrow table carries the release's contract and measurements in its schema,
 where Parquet and Feather files keep them. A pandas frame cannot, so the caller gives them to make a panel from it.
 
 pandas and pyarrow are extras, so they are imported when they are needed.
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from streamproc.errors import InvalidInput
 from streamproc.panel.metadata import Metadata, metadata_from_text, metadata_text
+from streamproc.panel.open_columns import cells_of_columns, columns_of_cells, empty_cell
 from streamproc.panel.panel import Panel
 from streamproc.privacy.types import IntArray
 from streamproc.releases.kind import Contract
@@ -40,7 +42,11 @@ def panel_to_arrow(panel: Panel) -> pa.Table:
     """The panel as an Arrow table, with all that a reader needs to get the same answers."""
     arrow = import_extra("pyarrow")
     symbols = arrow.array(panel.contract.alphabet, arrow.string())
-    columns = [arrow.DictionaryArray.from_arrays(arrow.array(column.astype(np.int8)), symbols) for column in panel.columns]
+    columns = []
+    for column in cells_of_columns(panel.contract, panel.columns):
+        is_empty = column == empty_cell(panel.contract.alphabet)
+        codes = arrow.array(column.astype(np.int8), mask=is_empty if is_empty.any() else None)
+        columns.append(arrow.DictionaryArray.from_arrays(codes, symbols))
     table = arrow.table([arrow.array(np.arange(panel.rows)), *columns], names=_names(len(columns)))
     return table.replace_schema_metadata({METADATA_KEY: metadata_text(panel)})
 
@@ -61,15 +67,20 @@ def panel_from_arrow(table: pa.Table, contract: Contract | None = None) -> Panel
     numbers = table.column(0)
     _check_numbers(np.asarray(numbers) if arrow.types.is_integer(numbers.type) and not numbers.null_count else None)
     alphabet = arrow.array(metadata.contract.alphabet, arrow.string())
-    columns = [_arrow_codes(arrow, column, alphabet, place) for place, column in enumerate(table.columns[1:], start=1)]
-    return metadata.panel_of(columns)
+    gaps = metadata.contract.is_open
+    columns = [_arrow_codes(arrow, column, alphabet, place, gaps) for place, column in enumerate(table.columns[1:], start=1)]
+    return metadata.panel_of(columns_of_cells(metadata.contract, columns))
 
 
 def panel_to_pandas(panel: Panel) -> pd.DataFrame:
     """The panel as a pandas frame, without its contract and measurements."""
     pandas = import_extra("pandas")
     kind = pandas.CategoricalDtype(list(panel.contract.alphabet))
-    columns = [pandas.Categorical.from_codes(column.astype(np.int8), dtype=kind) for column in panel.columns]
+    empty = empty_cell(panel.contract.alphabet)
+    columns = [
+        pandas.Categorical.from_codes(np.where(column == empty, -1, column).astype(np.int8), dtype=kind)
+        for column in cells_of_columns(panel.contract, panel.columns)
+    ]
     data = dict(zip(_names(len(columns)), [np.arange(panel.rows), *columns], strict=True))
     frame: pd.DataFrame = pandas.DataFrame(data)
     return frame
@@ -86,8 +97,9 @@ def panel_from_pandas(
     numbers = frame.iloc[:, 0]
     _check_numbers(numbers.to_numpy() if pandas.api.types.is_integer_dtype(numbers.dtype) and not numbers.hasnans else None)
     alphabet = pandas.Index(contract.alphabet)
-    columns = [_pandas_codes(pandas, frame.iloc[:, place], alphabet, place) for place in range(1, frame.shape[1])]
-    return Metadata(contract, _measured(measurements)).panel_of(columns)
+    gaps = contract.is_open
+    columns = [_pandas_codes(pandas, frame.iloc[:, place], alphabet, place, gaps) for place in range(1, frame.shape[1])]
+    return Metadata(contract, _measured(measurements)).panel_of(columns_of_cells(contract, columns))
 
 
 def check_arrow() -> None:
@@ -158,31 +170,60 @@ def _check_numbers(numbers: npt.NDArray[Any] | None) -> None:
         raise InvalidInput(f"column {SYNTHETIC}: expected the number of each row, from 0, in this order")
 
 
-def _arrow_codes(arrow: Any, column: Any, alphabet: Any, period: int) -> Column:
-    """Alphabet indices of a column of strings or integers, plain or as a dictionary."""
+def _arrow_codes(arrow: Any, column: Any, alphabet: Any, period: int, gaps: bool) -> Column:
+    """Alphabet indices of a column of strings or integers, plain or as a dictionary; with `gaps`, nulls are empty cells."""
+    compute = import_extra("pyarrow.compute")
+    if gaps and arrow.types.is_floating(column.type):
+        column = _whole_numbers(arrow, compute, column, period)
     kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
     texts = (arrow.types.is_string, arrow.types.is_large_string, arrow.types.is_string_view)
-    if column.null_count or not any(fits(kind) for fits in (*texts, arrow.types.is_integer)):
-        raise InvalidInput(f"column {period}: expected strings or integers, none missing, but its type is {kind}")
-    index_in = import_extra("pyarrow.compute").index_in
+    allowed = (*texts, arrow.types.is_integer, *([arrow.types.is_null] if gaps else []))
+    if (column.null_count and not gaps) or not any(fits(kind) for fits in allowed):
+        missing = "" if gaps else ", none missing"
+        raise InvalidInput(f"column {period}: expected strings or integers{missing}, but its type is {kind}")
     parts = [np.zeros(0, dtype=np.uint8)]
     for chunk in column.chunks:
         values = chunk.dictionary if arrow.types.is_dictionary(chunk.type) else chunk
-        found = index_in(values.cast(arrow.string()), value_set=alphabet).fill_null(_FOREIGN)
+        found = compute.index_in(values.cast(arrow.string()), value_set=alphabet).fill_null(_FOREIGN)
         codes = np.asarray(found).astype(np.uint8)
-        parts.append(codes if values is chunk else codes.take(np.asarray(chunk.indices)))
+        if values is not chunk:
+            codes = np.append(codes, np.uint8(_FOREIGN)).take(np.asarray(chunk.indices.fill_null(len(codes))))
+        is_null = np.asarray(chunk.is_null())
+        parts.append(np.where(is_null, np.uint8(len(alphabet)), codes) if gaps else codes)
     return _symbols(np.concatenate(parts), period)
 
 
-def _pandas_codes(pandas: Any, column: Any, alphabet: Any, period: int) -> Column:
-    """Alphabet indices of a column of strings, integers or categories."""
-    if column.hasnans:
+def _whole_numbers(arrow: Any, compute: Any, column: Any, period: int) -> Any:
+    """Integers that pandas turned into floats, because some cells are empty."""
+    column = compute.if_else(compute.is_nan(column), None, column)
+    if compute.all(compute.equal(compute.round(column), column)).as_py() is False:
+        raise InvalidInput(f"column {period}: expected strings or integers, but it holds fractions")
+    return column.cast(arrow.int64())
+
+
+def _pandas_codes(pandas: Any, column: Any, alphabet: Any, period: int, gaps: bool) -> Column:
+    """Alphabet indices of a column of strings, integers or categories; with `gaps`, missing ones and "" are empty cells."""
+    if column.hasnans and not gaps:
         raise InvalidInput(f"column {period}: expected a symbol in every row, but some are missing")
     if isinstance(column.dtype, pandas.CategoricalDtype):
-        places = alphabet.get_indexer(column.cat.categories.astype(str))[column.cat.codes]
+        names = np.append(alphabet.get_indexer(column.cat.categories.astype(str)), -1)
+        places = names[column.cat.codes]
     else:
+        if gaps and pandas.api.types.is_float_dtype(column.dtype):
+            column = _whole_series(column, period)
         places = alphabet.get_indexer(column.astype(str))
+    if gaps:
+        is_empty = (column.isna() | (column.astype(object) == "")).to_numpy(dtype=bool)
+        places = np.where(is_empty, len(alphabet), places)
     return _symbols(np.where(places < 0, _FOREIGN, places).astype(np.uint8), period)
+
+
+def _whole_series(column: Any, period: int) -> Any:
+    """Integers that pandas turned into floats, because some cells are empty."""
+    try:
+        return column.astype("Int64")
+    except (TypeError, ValueError):
+        raise InvalidInput(f"column {period}: expected strings or integers, but it holds fractions") from None
 
 
 def _symbols(codes: Column, period: int) -> Column:

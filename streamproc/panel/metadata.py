@@ -42,7 +42,11 @@ class Metadata:
             raise InvalidInput("the columns do not match the digests in the metadata: rows or symbols were changed")
         if self.measurements is not None:
             _check_measurements(self.contract, self.measurements, len(columns))
-        return Panel(self.contract, tuple(columns), self.measurements)
+        try:
+            return Panel(self.contract, tuple(columns), self.measurements)
+        except ValueError as error:
+            # The columns of an open study depend on those before them.
+            raise InvalidInput(f"the columns do not belong together: {error}") from None
 
 
 def metadata_text(panel: Panel) -> str:
@@ -101,7 +105,7 @@ def _integers(values: list[int]) -> IntArray:
 
 
 def _digests(contract: Contract, columns: Sequence[Column]) -> list[str]:
-    bits = bits_for(len(contract.alphabet))
+    bits = bits_for(contract.column_codes)
     return [column_digest(column, bits).hex() for column in columns]
 
 

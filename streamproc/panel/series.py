@@ -1,19 +1,21 @@
 """Answers over time: the counts of a release in each period, and the answers to a query in each period.
 
 A `History` holds the released counts of every period without the columns, so a reader of a long study need not store
-them. A `Series` holds shares of the real people with their 95% intervals, as `Panel.fraction` gives them.
+them. A `Series` holds shares of the real people with their 95% intervals, as `Panel.fraction` gives them, or numbers of
+people, as `Panel.people` does, if the query asks for a number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 import numpy as np
 
-from streamproc.panel.panel import Answer, make_answer
+from streamproc.errors import UnsupportedQuery
+from streamproc.panel.panel import Answer, Denominator, Unit, denominator_of, make_answer
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.kind import Contract
 from streamproc.releases.query import LEVEL
@@ -91,13 +93,17 @@ MAX_SUGGESTIONS = 24
 
 @dataclass(frozen=True)
 class Series:
-    """The answers to one query, as shares of `n`, one for each of `periods`."""
+    """The answers to one query, one for each of `periods`.
+
+    In an open study, periods in which noise could have made the number of people among whom it asks are left out.
+    """
 
     periods: Sequence[int]
     value: Sequence[float]
     stderr: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+    unit: Unit = "share"
 
 
 @lru_cache(maxsize=256)
@@ -115,13 +121,14 @@ def series(history: History, asked: NamedQuery, first: int = 1, last: int | None
     """The answers from period `first` to `last`, thinned to `MAX_POINTS`."""
     earliest = max(first, history.contract.first_period(asked.query))
     periods = thinned(earliest, min(last or history.period, history.period))
-    answers = [_answer(history, asked, Period(period)) for period in periods]
+    answers = [answer for period in periods if (answer := _answer(history, asked, Period(period))) is not None]
     return Series(
-        periods,
+        [int(answer.period) for answer in answers],
         [answer.value for answer in answers],
         [answer.stderr for answer in answers],
         [answer.low for answer in answers],
         [answer.high for answer in answers],
+        _unit(asked),
     )
 
 
@@ -133,12 +140,24 @@ def thinned(first: int, last: int) -> list[int]:
     return sorted({round(period) for period in evenly.tolist()})
 
 
-def _answer(history: History, asked: NamedQuery, period: Period) -> Answer:
+def _answer(history: History, asked: NamedQuery, period: Period) -> Answer | None:
+    """The answer in one period; None if the share is among people whom noise could have made."""
     contract, place = history.contract, history.place_of(period)
-    steady = contract.steady_period(period)
+    steady, unit = contract.steady_period(period), _unit(asked)
     weights, stderr = _weights(contract, asked.name, steady), _stderr(contract, asked.name, steady)
+    among = _among(contract, asked.name, steady) if unit == "share" else None
     counts, estimates = history.counts[place], history.estimates[place]
-    return make_answer(contract, asked.name, period, weights, counts, estimates, LEVEL, stderr=stderr)
+    made = partial(make_answer, contract, asked.name, period, weights, counts, estimates, LEVEL)
+    if among is None:
+        return made(unit=unit, stderr=stderr)
+    try:
+        return made(among=among)
+    except UnsupportedQuery:
+        return None
+
+
+def _unit(asked: NamedQuery) -> Unit:
+    return "people" if asked.query.asks_number else "share"
 
 
 @lru_cache(maxsize=64)
@@ -149,3 +168,8 @@ def _weights(contract: Contract, name: str, period: Period) -> FloatArray:
 @lru_cache(maxsize=1024)
 def _stderr(contract: Contract, name: str, period: Period) -> float:
     return contract.stderr(_weights(contract, name, period), period)
+
+
+@lru_cache(maxsize=1024)
+def _among(contract: Contract, name: str, period: Period) -> Denominator | None:
+    return denominator_of(contract, named_query(contract, name).query, _weights(contract, name, period), period)

@@ -1,4 +1,7 @@
-"""The values of a plan. Errors are of debiased, unclamped answers; `people` and `points` (percent of `n`) are units."""
+"""The values of a plan. Errors are of debiased, unclamped answers; `people` and `points` (percent of `n`) are units.
+
+In an open study `n` is the number of people who are present, and may be unknown: then there are no errors in points.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Epsilon, Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.releases.kind import AlternativeWay, Contract, ReleasePlanner
+from streamproc.releases.query import LEVEL, quantile
 from streamproc.study import Release, Study
 
 if TYPE_CHECKING:
@@ -26,17 +30,24 @@ class ExpectedError:
     stderr_people: float
     half_people: float
     """Half the width of a 95% interval."""
-    n: int
+    n: int | None
+    """The people of whom a share is asked; None if a number of people is asked for, or if `n` is unknown."""
+    complement_people: float = 0.0
+    """In an open study, the standard error of the number of people of whom the opposite holds.
+
+    The error of a share `p` of `n` people is to first order `sd(x - p y) / n`, for counts `x` of `y`. It is largest where
+    `p` is 0 or 1, so it is at most the larger of this one and `stderr_people`, over `n`."""
 
     @property
-    def stderr_points(self) -> float:
-        """The standard error in percentage points of the `n` real people."""
-        return 100 * self.stderr_people / self.n
+    def stderr_points(self) -> float | None:
+        """The standard error of a share in percentage points of `n` people; in an open study, the largest over shares."""
+        return None if self.n is None else 100 * max(self.stderr_people, self.complement_people) / self.n
 
     @property
-    def half_points(self) -> float:
-        """The half-width in percentage points of the `n` real people."""
-        return 100 * self.half_people / self.n
+    def half_points(self) -> float | None:
+        """The half-width of a 95% interval in percentage points of `n` people."""
+        points = self.stderr_points
+        return None if points is None else points * quantile(LEVEL)
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class QueryPlan:
     label: str
     """Name for people."""
     errors: tuple[ExpectedError, ...]
-    """The errors by period, at least one."""
+    """The errors by period, at least one. In an open study the last one stands for all later periods."""
     half_people_columns_only: float | None = None
     """Half-width at the last period for a reader who has the columns of a cumulative release but not the ledger."""
 
@@ -59,7 +70,7 @@ class QueryPlan:
 
     @property
     def last(self) -> ExpectedError:
-        """The error at the end of the study."""
+        """The error at the end of the study; of an open study, in the long run."""
         return self.errors[-1]
 
 
@@ -81,17 +92,23 @@ class Spent:
 class Memory:
     """The memory and the columns of one release, in bytes."""
 
-    rows: int
-    """Number of synthetic people; of windows under `paper`, its expectation."""
+    rows: int | None
+    """Number of synthetic people; of windows under `paper`, its expectation; in an open study, of those who are present, or
+    None if it is unknown."""
     row_bytes: int
     """Bytes that the synthesizer keeps for each synthetic person."""
-    column_bytes: int
-    """Bytes of a published column: one symbol per row, packed."""
+    bits: int
+    """Bits of each entry of a published column."""
 
     @property
-    def kept_bytes(self) -> int:
+    def column_bytes(self) -> int | None:
+        """Bytes of a published column: one entry per row, packed."""
+        return None if self.rows is None else -(-self.rows * self.bits // 8)
+
+    @property
+    def kept_bytes(self) -> int | None:
         """Bytes that the synthesizer keeps for all synthetic people."""
-        return self.rows * self.row_bytes
+        return None if self.rows is None else self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)
@@ -118,7 +135,8 @@ class ReleasePlan:
     """Standard deviation of the noise in a bin's count, or the largest in an unclamped estimate of a cumulative count."""
     queries: tuple[QueryPlan, ...]
     spending: tuple[Spent, ...]
-    """Spending by period: after every period if that is quick to compute, and always after the last."""
+    """Spending by period: after every period if that is quick to compute, and always after the last. In an open study, what
+    one person's participation can cost: after the last of these periods it grows no more."""
     replace_one: tuple[Spent, ...]
     """What the same noise has cost under replace-one, at the periods of `spending`; empty unless the study is zero-out."""
     other: Spent
@@ -142,7 +160,8 @@ class StudyPlan:
     """
 
     study: Study
-    n: int
+    n: int | None
+    """Number of people; in an open study of those who are present, or None if it is unknown."""
     budget: Rho
     """What the study may spend."""
     releases: tuple[ReleasePlan, ...]
@@ -157,7 +176,7 @@ class StudyPlan:
 
     def __repr__(self) -> str:
         cost = f"rho {self.total.rho:.6g}, epsilon {self.total.epsilon:.4g} at delta {self.study.privacy.delta:g}"
-        return f"StudyPlan(study={self.study.name!r}, n={self.n}, horizon={self.study.last_period}, cost={cost!r})"
+        return f"StudyPlan(study={self.study.name!r}, n={self.n}, horizon={self.study.horizon}, cost={cost!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """The values that `plan --json` prints."""
@@ -185,12 +204,18 @@ class StudyPlan:
     @property
     def other_adjacency(self) -> Adjacency:
         """The relation of `other`."""
-        return Adjacency.ZERO_OUT if self.adjacency is Adjacency.REPLACE_ONE else Adjacency.REPLACE_ONE
+        return other_adjacency(self.study)
 
     @property
     def total(self) -> Spent:
-        """What the study will have spent after its last period."""
+        """What the study will have spent after its last period; of an open study, after any number of periods."""
         return self.spending[-1]
+
+
+def other_adjacency(study: Study) -> Adjacency:
+    """The relation, beside the study's own, under which a plan states what the same noise costs."""
+    other = Adjacency.ADD_REMOVE if study.is_open else Adjacency.ZERO_OUT
+    return other if study.privacy.adjacency is Adjacency.REPLACE_ONE else Adjacency.REPLACE_ONE
 
 
 def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
@@ -203,6 +228,7 @@ def plan_to_dict(plan: StudyPlan) -> dict[str, Any]:
         "study": study.name,
         "alphabet": list(study.alphabet),
         "horizon": study.horizon,
+        **({"tenure": study.population.tenure} if study.is_open else {}),
         "n": plan.n,
         "adjacency": plan.adjacency.value,
         "budget": plan.budget,
@@ -230,9 +256,14 @@ def _release(plan: StudyPlan, release: ReleasePlan) -> dict[str, Any]:
         "noise_people": release.noise_people,
         "periods": _periods(release.spending, release.replace_one),
         "queries": {query.name: _query(query) for query in release.queries},
-        "memory": {**asdict(release.memory), "kept_bytes": release.memory.kept_bytes},
+        "memory": _memory(release.memory),
         "alternatives": [asdict(cast(Any, alternative)) for alternative in release.alternatives],
     }
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    sizes = {"rows": memory.rows, "row_bytes": memory.row_bytes}
+    return sizes | {"column_bytes": memory.column_bytes, "kept_bytes": memory.kept_bytes}
 
 
 def _other(plan: StudyPlan, other: Spent) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from streamproc.panel.column_packing import bits_for
-from streamproc.planning.plan import ExpectedError, Memory, QueryPlan, ReleasePlan, Spent, StudyPlan
+from streamproc.planning.plan import ExpectedError, Memory, QueryPlan, ReleasePlan, Spent, StudyPlan, other_adjacency
 from streamproc.planning.warnings import notes, warnings
 from streamproc.privacy.accountant import PrivacyAccountant, total_spent
 from streamproc.privacy.adjacency import Adjacency
@@ -22,20 +22,20 @@ from streamproc.releases.step import NamedQuery
 from streamproc.study import Release, Study
 
 
-def plan_study(study: Study, n: int, *, compare_long: bool = False, compare_tuned: bool = False) -> StudyPlan:
+def plan_study(study: Study, n: int | None, *, compare_long: bool = False, compare_tuned: bool = False) -> StudyPlan:
     """The plan of `study` over `n` people. Raises StudyError if its synthetic panel would be too large.
+
+    Only an open study needs no `n`, which is the number of people present then.
 
     The paper's mechanism is compared over long horizons only with `compare_long`, because its cost takes seconds at
     T = 1000; weights that the study does not use are tuned for comparison only with `compare_tuned`.
     """
     delta = study.privacy.delta
-    made = stated_contracts(study, n, insecure=False)
+    assert n is not None or study.is_open
+    made = stated_contracts(study, n or 0, insecure=False)
     costs = replace_one_costs(study)
     ways = {"long_too": compare_long, "tuned": compare_tuned}
-    releases = tuple(
-        _release(release, made[release.name], declared_queries(study, release), delta, costs, ways)
-        for release in study.releases
-    )
+    releases = tuple(_release(study, n, release, made[release.name], costs, ways) for release in study.releases)
     return StudyPlan(
         study=study,
         n=n,
@@ -45,7 +45,7 @@ def plan_study(study: Study, n: int, *, compare_long: bool = False, compare_tune
         replace_one=() if costs is None else total_spending([plan.replace_one for plan in releases], delta),
         other=total_spending([[plan.other] for plan in releases], delta)[-1],
         warnings=tuple(warnings(study, releases)),
-        notes=tuple(notes(study, n, compared=all(map(_is_compared, releases)))),
+        notes=tuple(notes(study, n, compared=study.is_open or all(map(_is_compared, releases)))),
     )
 
 
@@ -56,13 +56,14 @@ def _is_compared(plan: ReleasePlan) -> bool:
 
 
 def _release(
+    study: Study,
+    n: int | None,
     release: Release,
     contract: Contract,
-    declared: Sequence[NamedQuery],
-    delta: float,
     costs: ReplaceOneCosts | None,
     ways: Mapping[str, bool],
 ) -> ReleasePlan:
+    delta = study.privacy.delta
     planner, spent = make_planner(contract, release), spending(contract, delta)
     replace_one = () if costs is None else replace_one_spending(release.name, costs, spent)
     return ReleasePlan(
@@ -71,18 +72,18 @@ def _release(
         planner=planner,
         epsilon=epsilon_of_rho(contract.rho, delta),
         noise_people=contract.noise_people,
-        queries=tuple(_query_plans(contract, [*declared, *planner.typical_queries()])),
+        queries=tuple(_query_plans(contract, [*declared_queries(study, release), *planner.typical_queries()], n)),
         spending=spent,
         replace_one=replace_one,
-        other=replace_one[-1] if replace_one else zero_out_cost(contract, delta),
-        memory=_memory(contract),
+        other=replace_one[-1] if replace_one else other_cost(contract, other_adjacency(study), delta),
+        memory=_memory(contract, n),
         alternatives=tuple(planner.alternatives(**ways)),
     )
 
 
-def _memory(contract: Contract) -> Memory:
-    rows, bits = contract.expected_rows, bits_for(len(contract.alphabet))
-    return Memory(rows, contract.row_bytes, -(-rows * bits // 8))
+def _memory(contract: Contract, n: int | None) -> Memory:
+    rows = n if contract.is_open else contract.expected_rows
+    return Memory(rows, contract.row_bytes, bits_for(contract.column_codes))
 
 
 def declared_queries(study: Study, release: Release) -> list[NamedQuery]:
@@ -91,7 +92,7 @@ def declared_queries(study: Study, release: Release) -> list[NamedQuery]:
     return [NamedQuery(text, text, ask(text)) for text in asked]
 
 
-def _query_plans(contract: Contract, asked: Sequence[NamedQuery]) -> Iterator[QueryPlan]:
+def _query_plans(contract: Contract, asked: Sequence[NamedQuery], n: int | None) -> Iterator[QueryPlan]:
     """Queries to this release, with their errors by period."""
     last = Period(contract.horizon)
     seen: list[bytes] = []
@@ -101,18 +102,24 @@ def _query_plans(contract: Contract, asked: Sequence[NamedQuery]) -> Iterator[Qu
         if weights.tobytes() in seen:
             continue
         seen.append(weights.tobytes())
-        errors = [_error(contract, query, Period(t)) for t in range(contract.first_period(query), last + 1)]
+        # The errors of an open study are the same in every later period.
+        until = contract.steady_period(last) if contract.is_open else last
+        errors = [_error(contract, query, Period(t), n) for t in range(contract.first_period(query), until + 1)]
         yield QueryPlan(name, label, tuple(errors), contract.columns_only_halfwidth(weights, last, LEVEL))
 
 
-def _error(contract: Contract, query: Query, period: Period) -> ExpectedError:
-    stderr = _stderr(contract, query, contract.steady_period(period))
-    return ExpectedError(period, stderr, quantile(LEVEL) * stderr, contract.n)
+def _error(contract: Contract, query: Query, period: Period, n: int | None) -> ExpectedError:
+    stderr, complement = _stderrs(contract, query, contract.steady_period(period))
+    return ExpectedError(period, stderr, quantile(LEVEL) * stderr, None if query.asks_number else n, complement)
 
 
 @lru_cache(maxsize=4096)
-def _stderr(contract: Contract, query: Query, period: Period) -> float:
-    return contract.stderr(contract.query_weights(query, period), period)
+def _stderrs(contract: Contract, query: Query, period: Period) -> tuple[float, float]:
+    """The standard errors of the people of whom it is true, and in an open study of those of whom it is not."""
+    weights = contract.query_weights(query, period)
+    among = None if query.asks_number else contract.denominator_weights(query, period)
+    complement = 0.0 if among is None else contract.stderr(among - weights, period)
+    return contract.stderr(weights, period), complement
 
 
 QUARTERS_UP_TO = 200
@@ -121,8 +128,11 @@ compute. Beyond it, the plan states only the cost after the last period."""
 
 
 def spending(contract: Contract, delta: float) -> tuple[Spent, ...]:
-    """The release's running total after each period at which it is quick to compute, and after the last."""
-    horizon = contract.mechanism.horizon
+    """The release's running total after each period at which it is quick to compute, and after the last.
+
+    The last period of an open study is that after which one person's participation cannot cost more.
+    """
+    horizon = min(contract.mechanism.horizon, contract.horizon)
     return tuple(
         Spent(period, PrivacyAccountant(contract.name, contract.rho, contract.mechanism, period).spent, delta)
         for period in map(Period, _periods(contract, horizon))
@@ -154,8 +164,8 @@ def replace_one_spending(name: str, costs: ReplaceOneCosts, spent: Sequence[Spen
     return tuple(replace(each, rho=costs.of_release(name, each.period)) for each in spent)
 
 
-def zero_out_cost(contract: Contract, delta: float) -> Spent:
-    """What the noise of a release of a replace-one study costs, after the last period, under zero-out."""
-    last = Period(contract.mechanism.horizon)
-    other = under(contract.mechanism, Adjacency.ZERO_OUT)
+def other_cost(contract: Contract, adjacency: Adjacency, delta: float) -> Spent:
+    """What the noise of a release costs, after the last period, under another adjacency than the study's own."""
+    last = Period(min(contract.mechanism.horizon, contract.horizon))
+    other = under(contract.mechanism, adjacency)
     return Spent(last, Rho(float_up(other.cost(last))), delta)

@@ -30,15 +30,17 @@ def warnings(study: Study, releases: Sequence[ReleasePlan]) -> Iterator[PlanMess
         yield from _width_warning(plan)
 
 
-def notes(study: Study, n: int, *, compared: bool) -> Iterator[PlanMessage]:
+def notes(study: Study, n: int | None, *, compared: bool) -> Iterator[PlanMessage]:
     """Notes on what the numbers of a plan do not show."""
-    if study.population.roster is None:
+    if study.is_open:
+        yield from _open_notes(study, n)
+    elif study.population.roster is None:
         message = "without a roster, the people who report in period 1 take part, and who they are is not protected"
         yield PlanMessage("no_roster", None, message)
         if study.population.size is None:
             message = f"population.size is not given, so {n:,} people are assumed; errors in people hold for any number"
             yield PlanMessage("people_assumed", None, message)
-    elif study.population.size not in (None, n):
+    elif study.population.size not in (None, n) and n is not None:
         message = f"the roster has {n:,} people, not population.size = {study.population.size:,}; the roster counts"
         yield PlanMessage("roster_differs_from_size", None, message)
     unused = 1 - sum(release.share for release in study.releases)
@@ -48,6 +50,22 @@ def notes(study: Study, n: int, *, compared: bool) -> Iterator[PlanMessage]:
     if not compared:
         message = "the paper's mechanism was not compared, since that takes seconds at this horizon: --compare does it"
         yield PlanMessage("paper_not_compared", None, message)
+
+
+def _open_notes(study: Study, n: int | None) -> Iterator[PlanMessage]:
+    message = (
+        "whether, when and for how long somebody takes part is protected like their reports; for a person with two ids the "
+        "cost is four times as high"
+    )
+    yield PlanMessage("participation_protected", None, message)
+    if n is None:
+        message = "population.size, the number of people present, is not given, so errors are stated in people only"
+    else:
+        message = (
+            f"% points are those of a share among {n:,} people, the largest over all shares; among fewer people, such as "
+            "those who have been present for several periods, errors are larger"
+        )
+    yield PlanMessage("open_shares", None, message)
 
 
 def _padding_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:
@@ -77,8 +95,12 @@ def _allowed(plan: ReleasePlan, rho: float) -> bool:
 
 
 def _width_warning(plan: ReleasePlan) -> Iterator[PlanMessage]:
-    query = max(plan.queries, key=lambda query: query.worst.half_points)
-    widest = query.worst.half_points
+    widths = [(query.worst.half_points, place) for place, query in enumerate(plan.queries)]
+    known = [(points, -place) for points, place in widths if points is not None]
+    if not known:
+        return
+    widest, place = max(known)
+    query = plan.queries[-place]
     if widest > WIDE_POINTS:
         more = (widest / WIDE_POINTS) ** 2
         budget = f", or {_about(more)} times the budget" if _allowed(plan, plan.contract.rho * more) else f"; {_NO_BUDGET}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from numbers import Real
 from statistics import NormalDist
-from typing import TypeAlias, TypeVar, assert_never, cast
+from typing import ClassVar, TypeAlias, TypeVar, assert_never, cast
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class Query:
 
     name: str
     """Name of the query in answers and errors."""
+    asks_number: ClassVar[bool] = False
+    """Whether it asks for a number of people that is no share of others, such as how many are present."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ class Present(Query):
     'present'
     """
 
+    asks_number: ClassVar[bool] = True
     name: str = field(default="present", init=False, compare=False)
 
 
@@ -186,6 +189,7 @@ class Entered(Query):
     'entered'
     """
 
+    asks_number: ClassVar[bool] = True
     name: str = field(default="entered", init=False, compare=False)
 
 
@@ -197,6 +201,7 @@ class Left(Query):
     'left'
     """
 
+    asks_number: ClassVar[bool] = True
     name: str = field(default="left", init=False, compare=False)
 
 
@@ -266,6 +271,42 @@ def matched() -> Matched:
     'matched'
     """
     return Matched()
+
+
+def present() -> Present:
+    """Asks how many people are present after a period of an open study.
+
+    >>> sp.present().name
+    'present'
+    """
+    return Present()
+
+
+def entered() -> Entered:
+    """Asks how many people entered an open study in a period.
+
+    >>> sp.entered().name
+    'entered'
+    """
+    return Entered()
+
+
+def left() -> Left:
+    """Asks how many people left an open study in a period.
+
+    >>> sp.left().name
+    'left'
+    """
+    return Left()
+
+
+def since_entry(*symbols: str) -> SinceEntry:
+    """Asks whether the whole history since the entry is these symbols, oldest first, for window releases of open studies.
+
+    >>> sp.since_entry("0", "1").name
+    'since entry:0, 1'
+    """
+    return SinceEntry(symbols)
 
 
 def ask(text: str) -> Query:

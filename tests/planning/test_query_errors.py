@@ -23,11 +23,12 @@ from tests.planning.formulas import (
     quarterly,
     tree_gains,
 )
+from tests.studies import CLOSED_ADJACENCIES
 
 Z = 1.959963984540054
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", CLOSED_ADJACENCIES)
 @pytest.mark.parametrize(("q", "k"), [(2, 3), (4, 2)])
 @pytest.mark.parametrize("measure", ["flow", "paper"])
 def test_a_bin_has_the_error_of_the_formula_with_rounding_included(

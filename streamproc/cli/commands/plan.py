@@ -34,12 +34,15 @@ def plan(study_path: Path, as_json: bool, plot_path: Path | None, compare: bool,
             click.echo(f"Plot: {plot_path}")
 
 
-def _population_size(study: Study, folder: Path) -> int:
+def _population_size(study: Study, folder: Path) -> int | None:
     """Return `n`: the number of ids in the roster, else the size in the study file, else an assumed size.
 
-    `folder` is the folder of the study file: a roster's path is relative to it.
+    In an open study it is the size, the number of people present, or None. `folder` is the folder of the study file: a
+    roster's path is relative to it.
     """
     roster, size = study.population.roster, study.population.size
+    if study.is_open:
+        return size
     if roster is not None and (folder / roster).exists():
         return len(read_roster(folder / roster))
     if size is None and roster is not None:

@@ -52,6 +52,8 @@ def replay(
     """Release a whole study over a panel file, write the results, and show what it cost."""
     study = read_study(study_path)
     people = read_people(panel_path, study)
+    if study.population.sample is not None:
+        click.echo("population.sample applies to the stream only: everybody in the file may enter this replay", err=True)
     if study.population.roster is not None:
         roster = read_roster(study_path.parent / study.population.roster)
         check_enrolled(panel_path, people, roster)
@@ -108,7 +110,7 @@ def _holds_secure_replay(folder: Path, study: Study) -> bool:
 
 
 def _replay_once(study: Study, contracts: Mapping[str, Contract], tallies: Tallies, entropy: Entropy) -> ReplayResult:
-    with progress_bar("periods", study.last_period) as advance:
+    with progress_bar("periods", len(tallies)) as advance:
         return replay_study(study, contracts, tallies, entropy, lambda period, synthesis, steps: advance())
 
 
@@ -133,9 +135,12 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
     """Print the cost and size of each release, its accuracy if there are `scores`, and the files written."""
     console = table_console()
     print_table(console, _table(summary, scores))
+    history = (
+        "whole history" if summary["n"] is not None else "whole participation, whether and when they take part included"
+    )
     console.print(
         f"\nTogether rho {format_rounded_up(summary['rho_spent'])} of {format_rounded_up(summary['rho'])}: epsilon "
-        f"{format_epsilon(summary['epsilon'])} at delta {format_delta(summary['delta'])}, for a person's whole history "
+        f"{format_epsilon(summary['epsilon'])} at delta {format_delta(summary['delta'])}, for a person's {history} "
         f"({summary['adjacency']})"
         f"{format_replace_one(summary.get('rho_spent_replace_one'), summary.get('epsilon_replace_one'))}."
     )
@@ -150,18 +155,20 @@ def show_report(summary: Summary, written: Sequence[Path], scores: Mapping[str, 
 
 
 def _table(summary: Summary, scores: Mapping[str, Score] | None) -> Table:
-    people, delta = format_people(summary["n"]), format_delta(summary["delta"])
-    table = new_table(f"{summary['study']}: {people}, {summary['adjacency']}, delta {delta}")
+    people = "open study" if summary["n"] is None else format_people(summary["n"])
+    table = new_table(f"{summary['study']}: {people}, {summary['adjacency']}, delta {format_delta(summary['delta'])}")
     add_name_column(table, "release", summary["releases"])
     zero_out = "rho_replace_one" in summary
     replace_one = ["rho\nreplace-one", "epsilon\nreplace-one"] if zero_out else []
     headings = ["synthetic\npeople n*", "n_pad\nper bin", "rho\nspent", "epsilon\nspent", *replace_one, "counts\nclamped"]
     if scores is not None:
-        headings += ["RMS error\n% points", f"{LEVEL:.0%} CI\ncovers"]
+        unit = "people" if summary["n"] is None else "% points"
+        headings += [f"RMS error\n{unit}", f"{LEVEL:.0%} CI\ncovers"]
     for heading in headings:
         table.add_column(heading, justify="right")
     for name, release in summary["releases"].items():
-        measured = () if scores is None else (f"{100 * scores[name].rms_error:.3g}", f"{scores[name].coverage:.1%}")
+        scale = 1 if summary["n"] is None else 100
+        measured = () if scores is None else (f"{scale * scores[name].rms_error:.3g}", f"{scores[name].coverage:.1%}")
         table.add_row(
             name,
             f"{release['n_star']:,}",

@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from streamproc.cli.formatting import format_delta, format_epsilon, format_people, format_rounded_up
 from streamproc.errors import InvalidInput
@@ -76,7 +76,7 @@ def _figure(plan: StudyPlan) -> Figure:
     figure.suptitle(_title(plan), fontsize=13)
     grid = figure.add_gridspec(rows, 2)
     for place, release in enumerate(plan.releases):
-        _draw_errors(figure.add_subplot(grid[place // 2, place % 2]), release, plan.study.last_period)
+        _draw_errors(figure.add_subplot(grid[place // 2, place % 2]), release, plan)
     _draw_spending(figure.add_subplot(grid[-1, :] if panels % 2 else grid[-1, 1]), plan)
     return figure
 
@@ -84,7 +84,7 @@ def _figure(plan: StudyPlan) -> Figure:
 def _title(plan: StudyPlan) -> str:
     total = plan.total
     return (
-        f"{plan.study.name}: {format_people(plan.n)}, rho {format_rounded_up(total.rho)}, epsilon "
+        f"{plan.study.name}: {_format_n(plan)}, rho {format_rounded_up(total.rho)}, epsilon "
         f"{format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, {plan.adjacency.value}"
         + "".join(
             f"\nthe same noise under replace-one: rho {format_rounded_up(spent.rho)}, "
@@ -94,17 +94,26 @@ def _title(plan: StudyPlan) -> str:
     )
 
 
-def _draw_errors(axes: Axes, release: ReleasePlan, horizon: int) -> None:
+def _format_n(plan: StudyPlan) -> str:
+    if plan.n is None:
+        return "open study"
+    return format_people(plan.n) + (" present" if plan.study.is_open else "")
+
+
+def _draw_errors(axes: Axes, release: ReleasePlan, plan: StudyPlan) -> None:
+    """Draw half-widths in percentage points; in people for an open study, whose numbers of people are no shares."""
     lines = _distinct_curves(release.queries)
+    horizon = max(query.last.period for query in release.queries)
     for place, (colour, (label, query)) in enumerate(zip(_colours(len(lines)), lines, strict=True)):
         periods = [error.period for error in query.errors]
-        widths = [error.half_points for error in query.errors]
+        points = [error.half_points for error in query.errors]
+        widths = [error.half_people for error in query.errors] if plan.study.is_open else cast(list[float], points)
         marker = "o" if len(periods) <= _MAX_MARKED_PERIODS else ""
         # Each line is thinner than the one below it, so that lines which coincide are all visible.
         width = 3.6 - 2.4 * place / max(len(lines) - 1, 1)
         axes.plot(periods, widths, color=colour, marker=marker, markersize=width + 2.5, linewidth=width, label=label)
     _label_axes(axes, f"{release.release.name}: half-width of a 95% interval", horizon)
-    axes.set_ylabel("percentage points of n")
+    axes.set_ylabel("people" if plan.study.is_open else "percentage points of n")
     axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
     _add_legend(axes)
 
@@ -113,7 +122,7 @@ def _distinct_curves(queries: Sequence[QueryPlan]) -> list[tuple[str, QueryPlan]
     """Return one (label, query) for each distinct curve; the label names all queries that have this curve."""
     lines: dict[tuple[tuple[int, str], ...], list[QueryPlan]] = {}
     for query in queries:
-        curve = tuple((error.period, f"{error.half_points:.9g}") for error in query.errors)
+        curve = tuple((error.period, f"{error.half_people:.9g}") for error in query.errors)
         lines.setdefault(curve, []).append(query)
     return [("\n".join(query.label for query in same), same[0]) for same in lines.values()]
 
@@ -130,7 +139,7 @@ def _draw_spending(axes: Axes, plan: StudyPlan) -> None:
     axes.axhline(
         plan.budget, color="#888888", linewidth=1, linestyle="--", label=f"budget, {format_rounded_up(plan.budget)}"
     )
-    _label_axes(axes, f"Budget spent ({plan.adjacency.value})", plan.study.last_period)
+    _label_axes(axes, f"Budget spent ({plan.adjacency.value})", plan.total.period)
     axes.set_ylabel("rho, running total")
     axes.set_ylim(0, max(plan.budget, *(spent.rho for spent in (plan.total, *plan.replace_one))) * 1.08)
     _add_legend(axes)

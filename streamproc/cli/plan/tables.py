@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +26,11 @@ from streamproc.privacy.types import Period
 _PERIODS_SHOWN = 7
 """If a study has more periods than this, the table of spending shows the ends of its quarters only."""
 
+_OPEN_CHANGES = {
+    Adjacency.REPLACE_ONE: "Replacing any one person's whole participation (whether, when and for how long they take part, and "
+    "what they report) by any other",
+    Adjacency.ADD_REMOVE: "Adding or removing any one person, with everything they ever report,",
+}
 _CHANGES = {
     Adjacency.REPLACE_ONE: "Replacing any one person's whole history by any other",
     Adjacency.ZERO_OUT: "Taking any one person's whole history out of every count",
@@ -36,8 +41,7 @@ def show_plan(plan: StudyPlan) -> None:
     """Print the plan on standard output, without colours if that is not a terminal."""
     console = table_console()
     console.print(guarantee(plan))
-    people, periods = format_people(plan.n), format_count(plan.study.last_period, "period")
-    console.print(f"{plan.study.name}: {people}, {periods}, symbols {_format_alphabet(plan)}.")
+    console.print(f"{plan.study.name}: {_size(plan)}, symbols {_format_alphabet(plan)}.")
     for warning in plan.warnings:
         concerns = "" if warning.release is None else f"{warning.release}: "
         console.print(Text(f"\nWARNING  {concerns}{warning.message}.", style="bold yellow"))
@@ -49,9 +53,24 @@ def show_plan(plan: StudyPlan) -> None:
         console.print(f"Note: {note.message}.")
 
 
+def _size(plan: StudyPlan) -> str:
+    horizon = plan.study.horizon
+    periods = "no last period" if horizon is None else format_count(horizon, "period")
+    if not plan.study.is_open:
+        return f"{_format_n(plan)}, {periods}"
+    tenure = plan.study.population.tenure or 0
+    return f"open study, {_format_n(plan)}, {periods}, each person at most {format_count(tenure, 'period')}"
+
+
+def _format_n(plan: StudyPlan) -> str:
+    if plan.n is None:
+        return "any number of people"
+    return format_people(plan.n) + (" present" if plan.study.is_open else "")
+
+
 def _tables(plan: StudyPlan) -> Iterator[Table]:
     yield _release_table(plan)
-    yield from map(_error_table, plan.releases)
+    yield from map(_open_error_table if plan.study.is_open else _error_table, plan.releases)
     yield _spending_table(plan)
     yield _adjacency_table(plan)
     yield from (alternatives_table(release, plan.adjacency) for release in plan.releases if release.alternatives)
@@ -59,15 +78,17 @@ def _tables(plan: StudyPlan) -> Iterator[Table]:
 
 def guarantee(plan: StudyPlan) -> str:
     """Return the guarantee of the whole study in one sentence; a zero-out study has a second one, under replace-one."""
+    if plan.study.is_open:
+        return _guarantee_under(plan.adjacency, plan.total, _OPEN_CHANGES)
     if plan.replace_one:
         zero_out = _guarantee_under(plan.adjacency, plan.total)
         return f"{zero_out} {_guarantee_under(Adjacency.REPLACE_ONE, plan.replace_one[-1])}"
     return _guarantee_under(plan.adjacency, plan.total)
 
 
-def _guarantee_under(adjacency: Adjacency, total: Spent) -> str:
+def _guarantee_under(adjacency: Adjacency, total: Spent, changes: Mapping[Adjacency, str] = _CHANGES) -> str:
     return (
-        f"{_CHANGES[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
+        f"{changes[adjacency]} ({adjacency.value}) changes the distribution of everything this study releases "
         f"by at most rho = {format_rounded_up(total.rho)} (zCDP), which is epsilon = {format_epsilon(total.epsilon)} "
         f"at delta = {format_delta(total.delta)}."
     )
@@ -91,8 +112,8 @@ def _release_table(plan: StudyPlan) -> Table:
             *(f"{format_rounded_up(spent.rho)}\n{format_epsilon(spent.epsilon)}" for spent in release.replace_one[-1:]),
             format_number(release.noise_people),
             f"{release.contract.n_pad:,}",
-            f"{'' if known else '~'}{memory.rows:,}",
-            f"{_format_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
+            "-" if memory.rows is None else f"{'' if known else '~'}{memory.rows:,}",
+            f"{'-' if memory.kept_bytes is None else _format_bytes(memory.kept_bytes)}\n{memory.row_bytes} B/row",
         )
     return table
 
@@ -114,6 +135,30 @@ def _error_table(release: ReleasePlan) -> Table:
     return table
 
 
+_FIRST_PERIODS = 3
+"""Number of first periods of an open study whose errors are shown; the error hardly grows after them."""
+
+
+def _open_error_table(release: ReleasePlan) -> Table:
+    title = f"{release.release.name}: expected error of an estimate, 95% intervals ({_adjacency(release)})"
+    table = new_table(title)
+    add_name_column(table, "question", (query.label for query in release.queries))
+    first = [f"period {period},\n± people" for period in range(1, _FIRST_PERIODS + 1)]
+    for heading in [*first, "steady,\nstd error", "steady,\n± people", "steady, ±\n% points"]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for query in release.queries:
+        last, early = query.last, [error.half_people for error in query.errors[:_FIRST_PERIODS]]
+        early += [last.half_people] * (_FIRST_PERIODS - len(early))
+        numbers = [*early, last.stderr_people, last.half_people, last.half_points]
+        table.add_row(query.label, *map(_format_optional, numbers))
+    table.caption = "Before clamping. 'Steady': in all later periods, however long the study runs."
+    return table
+
+
+def _format_optional(value: float | None) -> str:
+    return "-" if value is None else format_number(value)
+
+
 def _error_cells(query: QueryPlan) -> list[str]:
     worst, last, only = query.worst, query.last, query.half_people_columns_only
     largest = format_number(worst.stderr_people)
@@ -123,25 +168,37 @@ def _error_cells(query: QueryPlan) -> list[str]:
         str(first),
         format_number(worst.stderr_people),
         format_number(worst.half_people),
-        format_number(worst.half_points),
+        _format_optional(worst.half_points),
         format_number(last.half_people),
-        format_number(last.half_points),
+        _format_optional(last.half_points),
         *([] if only is None else [format_number(only)]),
     ]
 
 
 def _spending_table(plan: StudyPlan) -> Table:
-    table = new_table(f"Spent after a period: running totals ({plan.adjacency.value})")
+    table = new_table(f"Spent after a period: {_totals(plan)} ({plan.adjacency.value})")
     rows = list(_spending_rows(plan))
     add_name_column(table, "", (name for name, _ in rows))
-    horizon = plan.study.last_period
-    wanted = range(1, horizon + 1) if horizon <= _PERIODS_SHOWN else quarters(horizon)
+    wanted = _periods_shown(plan)
     periods = [spent.period for spent in plan.spending if spent.period in wanted]
     for period in periods:
-        table.add_column(str(period), justify="right", no_wrap=True)
+        for_ever = plan.study.horizon is None and period == plan.total.period
+        table.add_column(f"{period} on" if for_ever else str(period), justify="right", no_wrap=True)
     for name, by_period in rows:
         table.add_row(name, *(by_period[period] for period in periods))
     return table
+
+
+def _totals(plan: StudyPlan) -> str:
+    return "the most that one person's participation can cost" if plan.study.is_open else "running totals"
+
+
+def _periods_shown(plan: StudyPlan) -> Collection[int]:
+    """Return the periods of the table of spending; of an open study those of the tenure, the one after it, and the last."""
+    last, tenure = plan.total.period, plan.study.population.tenure
+    if tenure is not None:
+        return {*quarters(tenure), tenure + 1, last}
+    return range(1, last + 1) if last <= _PERIODS_SHOWN else quarters(last)
 
 
 def _spending_rows(plan: StudyPlan) -> Iterator[tuple[str, dict[Period, str]]]:

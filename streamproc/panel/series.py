@@ -18,6 +18,7 @@ from streamproc.errors import UnsupportedQuery
 from streamproc.panel.panel import Answer, Denominator, Unit, denominator_of, make_answer
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.kind import Contract
+from streamproc.releases.open_flow import FLOW_QUERIES
 from streamproc.releases.query import LEVEL
 from streamproc.releases.row_assignment import Codes
 from streamproc.releases.step import Column, Measurements, NamedQuery
@@ -120,7 +121,7 @@ def suggested_queries(contract: Contract) -> list[NamedQuery]:
 def series(history: History, asked: NamedQuery, first: int = 1, last: int | None = None) -> Series:
     """The answers from period `first` to `last`, thinned to `MAX_POINTS`."""
     earliest = max(first, history.contract.first_period(asked.query))
-    periods = thinned(earliest, min(last or history.period, history.period))
+    periods = _thinned(earliest, min(last or history.period, history.period))
     answers = [answer for period in periods if (answer := _answer(history, asked, Period(period))) is not None]
     return Series(
         [int(answer.period) for answer in answers],
@@ -132,7 +133,17 @@ def series(history: History, asked: NamedQuery, first: int = 1, last: int | None
     )
 
 
-def thinned(first: int, last: int) -> list[int]:
+def last_people_counts(history: History) -> dict[str, Answer]:
+    """How many people of an open study are present after the last period, and how many entered and left in it."""
+    found = {}
+    for known in FLOW_QUERIES:
+        answer = _answer(history, known, history.period)
+        assert answer is not None, "a number of people has an answer in every period"
+        found[known.name] = answer
+    return found
+
+
+def _thinned(first: int, last: int) -> list[int]:
     """The periods from `first` to `last`, at most `MAX_POINTS` of them, evenly spread."""
     if last < first:
         return []

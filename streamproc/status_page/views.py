@@ -10,8 +10,7 @@ import numpy as np
 
 from streamproc.client.public_reader import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.panel.column_packing import bits_for
-from streamproc.panel.open_series import last_people_estimates, open_series, unit_of
-from streamproc.panel.series import History, Series, named_query, series, suggested_queries
+from streamproc.panel.series import History, last_people_counts, named_query, series, suggested_queries
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.ledger_verifier import VerifiedLedger
@@ -21,7 +20,6 @@ from streamproc.releases.kind import Contract
 from streamproc.releases.open_flow import FLOWS
 from streamproc.releases.query import LEVEL
 from streamproc.releases.replace_one import ReplaceOneCosts
-from streamproc.releases.step import NamedQuery
 from streamproc.status_page.follower import PageSnapshot
 from streamproc.study import Release, Study
 
@@ -138,7 +136,8 @@ def _column_bytes(study: Study, release: Release, history: History | None, rows:
 
 def _people(history: History) -> dict[str, Any]:
     """How many people are present after the last period, and how many entered and left in it."""
-    return {name: vars(found) for name, found in last_people_estimates(history).items()}
+    counts = last_people_counts(history).items()
+    return {name: {key: getattr(found, key) for key in ("value", "stderr", "low", "high")} for name, found in counts}
 
 
 def _questions(history: History) -> list[dict[str, Any]]:
@@ -177,7 +176,7 @@ def bins(history: History, search: str, limit: int) -> dict[str, Any]:
     listed = []
     for code in found[:limit]:
         query = contract.query_of(names[code])
-        answer = answer_series(history, named_query(contract, query), history.period, history.period)
+        answer = series(history, named_query(contract, query), history.period)
         share = {key: (getattr(answer, key) or [None])[-1] for key in ("value", "low", "high")}
         listed.append({"query": query, "label": names[code], "count": int(counts[code])} | share)
     shared = {
@@ -194,15 +193,9 @@ def answers(history: History, queries: list[str], first: int, last: int | None) 
     listed = []
     for name in queries:
         asked = named_query(history.contract, name)
-        found = answer_series(history, asked, first, last)
-        listed.append({"query": asked.name, "label": asked.label, "unit": unit_of(asked.query)} | vars(found))
+        listed.append({"query": asked.name, "label": asked.label} | vars(series(history, asked, first, last)))
     contract = history.contract
     return {"release": contract.name, "n": None if contract.is_open else contract.n, "level": LEVEL, "series": listed}
-
-
-def answer_series(history: History, asked: NamedQuery, first: int, last: int | None) -> Series:
-    """The answers to one question. Of an open study they may lack periods with too few people."""
-    return (open_series if history.contract.is_open else series)(history, asked, first, last)
 
 
 def chain(

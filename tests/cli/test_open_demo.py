@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,11 +30,10 @@ from streamproc.cli.demo.simulated_study import panel_csv
 from streamproc.files.study_files import read_study
 from streamproc.log.connect import connect
 from streamproc.offline.people import MISSING
-from streamproc.panel import count_of
-from streamproc.panel.open_series import COUNT_QUERIES, Estimate, last_people_estimates
-from streamproc.panel.series import HistoryBuilder
+from streamproc.panel import Answer, Panel, count_of
 from streamproc.privacy.types import Period, Rho
 from streamproc.releases.contracts import make_contracts
+from streamproc.releases.open_flow import FLOW_QUERIES
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import parse_study
@@ -94,7 +95,7 @@ def test_the_truth_follows_from_the_reports_alone() -> None:
                 asked[month] += (any(filled[-3:]), 1)
     query = count_of({"1"}, at_least=1, of=3)
     for truth in true_months(STUDY, REPORTS):
-        exact = {name: truth.number(contract, one) for name, one in COUNT_QUERIES.items()}
+        exact = {known.name: truth.number(contract, known.query) for known in FLOW_QUERIES}
         assert exact == counted[truth.period]
         yes, everybody = asked[truth.period].tolist()
         assert truth.share(contract, query) == pytest.approx(yes / max(everybody, 1))
@@ -107,14 +108,14 @@ def test_the_estimates_of_a_whole_run_are_near_the_truth() -> None:
     """36 months and 3 numbers. The noise is seeded; of other seeds about 1 in 1,000 would miss more than 20 of the 108."""
     contracts = make_contracts(STUDY, 0, SeededEntropy(1))
     synthesis = Synthesis.start(contracts)
-    contract, builder = contracts["quarterly"], HistoryBuilder(contracts["quarterly"])
+    contract, panel = contracts["quarterly"], Panel(contracts["quarterly"])
     held, compared = 0, 0
     for truth in true_months(STUDY, REPORTS):
         synthesis, steps = synthesis.step(truth.tallies, SeededEntropy(1))
-        [column] = steps["quarterly"].columns
-        builder.add(column, steps["quarterly"].measurements)
-        for name, estimate in last_people_estimates(builder.history()).items():
-            held += estimate.low <= truth.number(contract, COUNT_QUERIES[name]) <= estimate.high
+        panel = panel.extended(steps["quarterly"])
+        for known in FLOW_QUERIES:
+            answer = panel.people(known.query)
+            held += answer.low <= truth.number(contract, known.query) <= answer.high
             compared += 1
     assert compared == 3 * MONTHS
     assert held >= compared - 20
@@ -127,8 +128,8 @@ def test_its_panel_file_has_a_column_for_each_month() -> None:
 
 
 def month(period: int, spent: float, *, asked: bool = True) -> OpenMonth:
-    present = AnswerVsTruth(4_800, Estimate(4_812.4, 50.0, 4_712.0, 4_915.0))
-    share = AnswerVsTruth(0.131, Estimate(0.2, 0.01, 0.18, 0.22)) if asked else None
+    present = AnswerVsTruth(4_800, Answer("present", Period(1), 4_812.4, 50.0, 4_712.0, 4_915.0, 0.95))
+    share = AnswerVsTruth(0.131, Answer("share", Period(1), 0.2, 0.01, 0.18, 0.22, 0.95)) if asked else None
     return OpenMonth(Period(period), 4_000, present, 433.2, -3.0, share, Rho(spent))
 
 
@@ -196,6 +197,49 @@ def test_what_it_released_verifies_and_roles_have_nothing_to_do(shown: str, fold
         2,
         f"streamproc: period {MONTHS + 1}: the study ended with period {MONTHS}\n",
     )
+
+
+def test_it_streamed_what_a_replay_of_its_panel_releases(
+    shown: str, folder: Path, tmp_path: Path, streamproc: Command
+) -> None:
+    study = folder / "study.toml"
+    assert (
+        streamproc("pull", study, "--out", tmp_path / "streamed").out == f"period {MONTHS}: wrote {tmp_path / 'streamed'}\n"
+    )
+    replayed = streamproc("replay", study, folder / "panel.csv", "--out", tmp_path / "replayed", "--seed", 7)
+    assert replayed.code == 0
+    for name in ("quarterly.csv", "spells.csv"):
+        assert (tmp_path / "streamed" / name).read_bytes() == (tmp_path / "replayed" / name).read_bytes()
+
+
+def test_the_commands_it_suggests_work(shown: str, streamproc: Command) -> None:
+    commands = [shlex.split(line) for line in shown.splitlines() if line.startswith("  ") and "streamproc " in line]
+    arguments = [command[command.index(next(c for c in command if c.endswith("streamproc"))) + 1 :] for command in commands]
+    assert [words[0] for words in arguments] == ["status", "verify", "watch", "pull", "plan", "replay"]
+    for words in arguments:
+        if "--repeat" in words:
+            words[words.index("--repeat") + 1] = "2"
+        assert streamproc(*words).code == 0
+
+
+def test_watch_shows_who_is_present_and_a_share_once_enough_people_can_be_asked(
+    shown: str, folder: Path, streamproc: Command
+) -> None:
+    lines = streamproc("watch", folder / "study.toml", "--release", "spells").out.splitlines()
+    assert len(lines) == MONTHS
+    assert re.fullmatch(r"spells period 36: \d+ ±\d+ present, in a spell now \S+% ±\S+%; \d+ rows, sha256 \w+", lines[-1])
+
+
+def test_what_is_sent_after_the_end_is_late_or_refused(shown: str, folder: Path, streamproc: Command) -> None:
+    study, panel = folder / "study.toml", folder / "panel.csv"
+    late = streamproc("send", study, panel, "--period", MONTHS)
+    assert late.code == 0
+    assert re.fullmatch(r"sent \d+ reports of period 36\n", late.out)
+    assert "these reports are late and do not count" in late.complaint
+    longer = folder / "longer.csv"
+    longer.write_text("".join(f"{line},\n" for line in panel.read_text().splitlines()).replace("36,\n", "36,37\n", 1))
+    after = streamproc("send", study, longer, "--period", MONTHS + 1)
+    assert (after.code, after.complaint) == (2, f"streamproc: period {MONTHS + 1}: the study ended with period {MONTHS}\n")
 
 
 async def test_the_page_shows_the_released_study_and_its_files(shown: str, folder: Path) -> None:

@@ -72,7 +72,9 @@ async def _send(deployment: Deployment, panel: People, periods: Sequence[int], *
             if period == 1 and closed == 0:
                 _warn_about_missing(deployment, panel)
             count = await _send_period(reporter, panel, period, deployment.study.alphabet, packed=packed)
-            click.echo(f"sent {format_count(count, 'report')} of period {period} ({panel.size - count:,} missing)")
+            # In an open study people who have not come or have left have no report, and none is missing.
+            missing = "" if deployment.study.is_open else f" ({panel.size - count:,} missing)"
+            click.echo(f"sent {format_count(count, 'report')} of period {period}{missing}")
             ahead = deployment.study.population.ahead
             if ahead is not None and period > closed + ahead:
                 warning = f"period {period}: these reports are rejected unless period {period - ahead} was closed before"

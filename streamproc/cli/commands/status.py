@@ -29,18 +29,20 @@ from streamproc.cli.formatting import (
 from streamproc.client.public_reader import PublicReader, add_replace_one
 from streamproc.errors import NoSuchTopic, NotAllowed, Refused
 from streamproc.log.port import Log
-from streamproc.panel.open_series import COUNT_QUERIES, last_people_estimates
-from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
 from streamproc.protocol.registry_format import Composition
 from streamproc.releases.contracts import release_budgets
+from streamproc.releases.open_flow import FLOW_QUERIES
 from streamproc.releases.replace_one import replace_one_costs
 from streamproc.service.deployment import Deployment
 from streamproc.service.registration import composition_of
 from streamproc.storage.site_registry import SiteRegistry
 from streamproc.synthesizer.tally_reader import TallyReader
+
+_PEOPLE = tuple(query.name for query in FLOW_QUERIES)
+"""The numbers of people that every release of an open study estimates."""
 
 
 def status(deployment: Deployment, *, as_json: bool) -> None:
@@ -135,14 +137,10 @@ def status_to_dict(deployment: Deployment, public: PublicReader, watermark: int 
 
 def _people_to_dict(public: PublicReader, name: str) -> dict[str, Any]:
     """Return who is present after the last period and who entered and left in it; null before the first column."""
-    contract, ledger, columns = public.contracts().get(name), public.ledger, public.columns(name)
-    if contract is None or ledger is None or not columns:
-        return dict.fromkeys(COUNT_QUERIES)
-    builder = HistoryBuilder(contract)
-    for column in columns:
-        measured = ledger.measurements[name, column.period]
-        builder.add(column.symbols, contract.split_measurements(measured, column.period))
-    return {key: vars(estimate) for key, estimate in last_people_estimates(builder.history()).items()}
+    panel = public.panel(name)
+    answers = {query.name: None if panel is None else panel.people(query.query) for query in FLOW_QUERIES}
+    keys = ("value", "stderr", "low", "high")
+    return {name: None if one is None else {key: getattr(one, key) for key in keys} for name, one in answers.items()}
 
 
 def _composition_to_dict(total: Composition, unknown: int, delta: float) -> dict[str, Any]:
@@ -175,14 +173,14 @@ def _show_status(fields: Mapping[str, Any], *, expected: int | None) -> None:
     zero_out = "rho_replace_one" in fields
     replace_one = ("replace-one", "of") if zero_out else ()
     is_open = "open" in fields
-    sizes = (*COUNT_QUERIES, "rows so far") if is_open else ("synthetic people", "padding per bin")
+    sizes = (*_PEOPLE, "rows so far") if is_open else ("synthetic people", "padding per bin")
     for heading in (*sizes, "rho spent", "of", *replace_one, "clamped"):
         table.add_column(heading, justify="right")
     for name, row in fields["releases"].items():
         costs = [format_rounded_up(row["rho_spent"]), format_rounded_up(row["rho"])]
         if zero_out:
             costs += [format_rounded_up(row["rho_spent_replace_one"]), format_rounded_up(row["rho_replace_one"])]
-        people = [_format_estimate(row[key]) for key in COUNT_QUERIES] if is_open else []
+        people = [_format_estimate(row[key]) for key in _PEOPLE] if is_open else []
         size = [*people, _format_optional(row["n_star"])] + ([] if is_open else [_format_optional(row["n_pad"])])
         table.add_row(name, *size, *costs, _format_optional(row["clamped"]))
     print_table(console, table)

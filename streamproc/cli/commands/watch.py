@@ -13,7 +13,7 @@ from streamproc.cli.formatting import INSECURE
 from streamproc.client.subscribe import ReleasedColumn, subscribe
 from streamproc.errors import UnsupportedQuery
 from streamproc.privacy.types import Period
-from streamproc.releases.query import Query
+from streamproc.releases.query import Present, Query
 from streamproc.service.deployment import Deployment
 
 
@@ -58,7 +58,14 @@ def _column_line(column: ReleasedColumn) -> str:
 def _shares(column: ReleasedColumn) -> str:
     """Return estimated shares of the real people with 95% half-widths, of the queries that describe a column best."""
     asked = column.panel.contract.headline_queries()
-    return ", ".join(f"{one.name} {_share(column, one.query)}" for one in asked)
+    shares = [f"{one.name} {_share(column, one.query)}" for one in asked]
+    return ", ".join([_present(column), *shares] if column.panel.contract.is_open else shares)
+
+
+def _present(column: ReleasedColumn) -> str:
+    """Return how many people are present, with the half-width of the interval."""
+    present = column.panel.people(Present(), column.period)
+    return f"{present.value:,.0f} ±{(present.high - present.low) / 2:,.0f} present"
 
 
 def _share(column: ReleasedColumn, query: Query) -> str:

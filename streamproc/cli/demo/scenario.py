@@ -11,11 +11,11 @@ from streamproc.cli.demo.progress import AnswerVsTruth, AnyMonth, ProgressScreen
 from streamproc.cli.demo.screen import Month, Screen
 from streamproc.cli.demo.simulated_study import ASKED_FROM, QUESTIONS, simulate_reports, study_text
 from streamproc.client.public_reader import PublicReader
+from streamproc.errors import UnsupportedQuery
 from streamproc.offline.people import People
 from streamproc.panel import count_of
-from streamproc.panel.open_series import COUNT_QUERIES, estimate, last_people_estimates
-from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.types import Period
+from streamproc.releases.query import Entered, Left, Present
 from streamproc.study import Study
 
 
@@ -74,21 +74,18 @@ class OpenScenario(Scenario[OpenMonth]):
 
     def __init__(self, people: int) -> None:
         self.text, self.reports = open_study_text(people), simulate_open_reports(people)
-        self._builder: HistoryBuilder | None = None
 
     def screen(self, study: Study) -> OpenScreen:
         self._truth = true_months(study, self.reports)
         return OpenScreen(study)
 
     def released_month(self, public: PublicReader, period: Period, count: int) -> OpenMonth:
-        contract, ledger = public.contracts()[self.release], public.ledger
-        assert ledger is not None
-        builder = self._builder = self._builder or HistoryBuilder(contract)
-        measured = contract.split_measurements(ledger.measurements[self.release, period], period)
-        builder.add(public.columns(self.release)[period - 1].symbols, measured)
-        history, truth = builder.history(), next(self._truth)
-        people, answer = last_people_estimates(history), estimate(history, self.asked, period)
-        share = None if answer is None else AnswerVsTruth(truth.share(contract, self.asked), answer)
-        present = AnswerVsTruth(truth.number(contract, COUNT_QUERIES["present"]), people["present"])
-        entered, left = people["entered"].value, people["left"].value
+        ledger, panel, truth = public.ledger, public.panel(self.release), next(self._truth)
+        assert ledger is not None and panel is not None
+        try:
+            share = AnswerVsTruth(truth.share(panel.contract, self.asked), panel.fraction(self.asked, period))
+        except UnsupportedQuery:  # noise could have made as many people as can be asked
+            share = None
+        present = AnswerVsTruth(truth.number(panel.contract, Present()), panel.people(Present(), period))
+        entered, left = (panel.people(query, period).value for query in (Entered(), Left()))
         return OpenMonth(period, count, present, entered, left, share, ledger.record(period).rho_spent)

@@ -256,7 +256,7 @@ def test_missing_is_written_as_in_the_file() -> None:
 MADE_WRONG: list[tuple[str, Callable[[], object]]] = [
     ("study.name", lambda: study(name="a b")),
     ("study.alphabet", lambda: study(alphabet=["0", "1"])),
-    ("study.last_period", lambda: study(horizon=12.0)),
+    ("study.horizon", lambda: study(horizon=12.0)),
     ("release", lambda: study(releases=())),
     ("release", lambda: study(releases=("quarterly",))),
     ("release.w.k", lambda: study(releases=(WindowRelease("w", 13),))),

@@ -12,7 +12,7 @@ from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.tallies import Tally
 from streamproc.releases.open_presence import NO_REPORT, PresenceState
-from streamproc.study import CumulativeRelease, Population, SpellRelease, Study, WindowRelease
+from streamproc.study import CumulativeRelease, Population, Release, SpellRelease, Study, WindowRelease
 from tests.stream_model.simulated_study import SimulatedStudy
 from tests.studies import build_study
 
@@ -22,6 +22,7 @@ RELEASES = (WindowRelease("w", 2), SpellRelease("s", ("1",), length=2), Cumulati
 def open_study(
     horizon: int | None = None,
     *,
+    releases: Sequence[Release] = RELEASES,
     tenure: int = 4,
     absent_after: int | None = 2,
     rho: float = 5.0,
@@ -29,9 +30,9 @@ def open_study(
     partitions: int = 2,
     size: int = 60,
 ) -> Study:
-    """A small open study with a release of every kind."""
+    """A small open study, without further arguments with a release of every kind."""
     population = Population(initial="0", size=size, open=True, tenure=tenure, absent_after=absent_after)
-    study = build_study(*RELEASES, rho=rho, adjacency=adjacency, population=population, partitions=partitions, horizon=1)
+    study = build_study(*releases, rho=rho, adjacency=adjacency, population=population, partitions=partitions, horizon=1)
     return replace(study, horizon=horizon)
 
 

@@ -14,12 +14,13 @@ from streamproc.client.subscribe import subscribe
 from streamproc.errors import TallyConflict
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
+from streamproc.protocol import snapshots
 from streamproc.releases.contracts import stated_contracts
 from streamproc.releases.synthesis import Synthesis
 from streamproc.service.restore import restore_state
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.storage.state_folder import LocalStateFolder
-from streamproc.study import Study
+from streamproc.study import SpellRelease, Study, WindowRelease
 from streamproc.synthesizer.checkpoint import read_checkpoint
 from streamproc.synthesizer.tally_reader import RECHECKED_PERIODS, TallyReader
 from streamproc.testing import in_virtual_time
@@ -78,8 +79,8 @@ def test_a_study_with_a_horizon_ends_with_it() -> None:
     assert ledger.period == 6 and ledger.is_over and not ledger.periods[-1].last
 
 
-SHORT = 4
-SMALL = open_study(size=20)
+SHORT = 3
+SMALL = open_study(size=20, tenure=2, releases=(WindowRelease("w", 1), SpellRelease("s", ("1",), length=1)))
 
 
 async def crashed(fatal: Callable[[int, FaultPoint], bool]) -> tuple[SimulatedStudy, list[FaultPoint]]:
@@ -96,7 +97,8 @@ async def crashed(fatal: Callable[[int, FaultPoint], bool]) -> tuple[SimulatedSt
     return simulated, passed
 
 
-def test_after_a_crash_at_any_moment_every_column_is_there_once_and_the_study_ends() -> None:
+def test_after_a_crash_at_any_moment_every_column_is_there_once_and_the_study_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SUMMARY_EVERY", 2)
     _, points = in_virtual_time(crashed(lambda number, point: False))
     assert len(points) > 50
 

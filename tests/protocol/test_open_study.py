@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,57 +17,14 @@ from streamproc.protocol.ledger import Intent, PeriodRecord, StudyRecord, Summar
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger, verify_chain
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns
 from streamproc.protocol.snapshots import SnapshotChunk
-from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
-from streamproc.releases.open_flow import OpenContract, OpenState
+from streamproc.releases.open_flow import OpenContract
 from streamproc.releases.step import Column, PresentPeople
-from streamproc.releases.synthesis import Synthesis
-from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import Study
 from streamproc.study.fingerprint import public_values
-from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import Change, cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
-from tests.stream_model.open_study import open_study, open_tallies, reports
+from tests.stream_model.open_study import NAMES, OPEN_STUDY, PERIODS, Published, publish, published
 
-PERIODS = 14
-NAMES = ["w", "s", "c"]
-STUDY = open_study()
-
-
-@dataclass(frozen=True)
-class Published:
-    """The public topics of an open study, as lists of values."""
-
-    study: Study
-    ledger: list[bytes]
-    columns: Mapping[str, list[bytes]]
-    states: Sequence[Mapping[str, OpenState]]
-    """The state of each release after 0, 1, 2, ... periods."""
-
-
-@cache
-def published(*, periods: int = PERIODS, last: bool = True, redrawn: tuple[int, ...] = ()) -> Published:
-    topics = Topics(STUDY.name)
-    begun = Synthesis.start(stated_contracts(STUDY, 0, insecure=True))
-    again = tuple(Period(period) for period in redrawn)
-    synthesis = Synthesis.resumed(Period(0), begun.contracts, begun.states, again)
-    ledger = [StudyRecord(public_values(STUDY), bytes(32), insecure=True).encode()]
-    head = digest(ledger[0])
-    columns: dict[str, list[bytes]] = {name: [] for name in NAMES}
-    states: list[Mapping[str, Any]] = [synthesis.states]
-    for period, (_, tally) in enumerate(open_tallies(STUDY, reports(STUDY, 200, periods)), start=1):
-        after, steps = synthesis.step(tally, SeededEntropy(3))
-        lost = (bytes([5] * 32),) * (period in redrawn)
-        is_last = last and period == periods
-        drafted = build_pending_release(
-            topics, synthesis, after, steps, head, bytes(32), lost, last=is_last, study_digest=digest(ledger[0])
-        )
-        ledger += [Intent(Period(period), each).encode() for each in (*lost, drafted.digest)]
-        for record in drafted.outgoing:
-            (ledger if record.topic == topics.ledger else columns[record.topic.rpartition(".")[2]]).append(record.value)
-        synthesis, head = after, drafted.digest
-        states.append(synthesis.states)
-    return Published(STUDY, ledger, columns, states)
+STUDY = OPEN_STUDY
 
 
 def audit(ledger_values: Sequence[bytes], columns: Mapping[str, Sequence[bytes]]) -> VerifiedLedger:
@@ -281,7 +237,7 @@ EVERY = 4
 def often(monkeypatch: pytest.MonkeyPatch) -> Published:
     """The study with a summary in every few periods, which it does not end with."""
     monkeypatch.setattr(snapshots, "SUMMARY_EVERY", EVERY)
-    return published.__wrapped__(last=False, redrawn=(3,))
+    return publish(last=False, redrawn=(3,))
 
 
 def test_summaries_are_recomputed_from_columns_and_measurements(often: Published) -> None:

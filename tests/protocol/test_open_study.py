@@ -12,7 +12,14 @@ import pytest
 from streamproc.errors import Malformed, VerificationFailed
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol import snapshots
-from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, NewRows, decode_synthetic
+from streamproc.protocol.columns import (
+    ColumnAssembler,
+    ColumnChunk,
+    ContractRecord,
+    DecodedColumn,
+    NewRows,
+    decode_synthetic,
+)
 from streamproc.protocol.ledger import Intent, PeriodRecord, StudyRecord, Summary, decode_ledger, digest
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger, verify_chain
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns
@@ -174,11 +181,16 @@ def test_synthetic_people_whose_tenure_is_over_must_leave() -> None:
 
 
 def columns_of(name: str) -> list[Column]:
-    record, *chunks = [decode_synthetic(value) for value in published().columns[name]]
+    return [column.symbols for column in decoded_columns(published().columns[name])]
+
+
+def decoded_columns(values: Sequence[bytes]) -> list[DecodedColumn]:
+    """The columns in the values of a release's topic."""
+    record, *chunks = [decode_synthetic(value) for value in values]
     assert isinstance(record, ContractRecord)
     assembler = ColumnAssembler(record)
-    found = [assembler.add(chunk) for chunk in chunks if isinstance(chunk, ColumnChunk)]
-    return [column.symbols for column in found if column is not None]
+    found = [assembler.add(chunk) for chunk in chunks if isinstance(chunk, ColumnChunk | SnapshotChunk)]
+    return [column for column in found if column is not None]
 
 
 def test_somebody_who_enters_does_not_leave_at_once() -> None:

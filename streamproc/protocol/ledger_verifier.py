@@ -240,6 +240,7 @@ class LedgerVerifier:
         if periods and not out:
             self._contracts[name] = release.contract
         if self._is_open:
+            self._expect((release.contract is None) == (out > 0), f"must state the contract of {name} once, in period 1")
             rows_before = before.n_star if before is not None and before.n_star is not None else 0
             grows = release.n_star is not None and release.n_star >= rows_before
             self._expect(grows, f"states fewer synthetic people of {name} than there were")

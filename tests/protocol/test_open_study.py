@@ -119,6 +119,8 @@ def test_only_an_open_study_ends_early() -> None:
     [
         (with_release("w", [7], n_star=3), "fewer synthetic people of w than there were"),
         (with_release("w", [7], n_star=None, columns=()), "lacks a column of w"),
+        (with_release("w", [7], contract=bytes(32)), "must state the contract of w once"),
+        (with_release("w", [1], contract=None), "must state the contract of w once"),
         (with_release("s", range(7, PERIODS + 1), n_star=lambda rows: rows + 1), "period 7: release s states"),
     ],
 )

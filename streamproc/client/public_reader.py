@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamproc.errors import Malformed, StudyError, TopicLost, VerificationFailed
+from streamproc.client.newest_summary import ReleaseStart, find_newest_summary, read_release_at
+from streamproc.errors import InvalidInput, Malformed, StudyError, TopicLost, VerificationFailed
 from streamproc.log.topic_tail import ReadableLog, TopicTail
 from streamproc.panel import Panel
 from streamproc.privacy.types import Period
@@ -27,6 +28,7 @@ from streamproc.protocol.columns import (
 from streamproc.protocol.ledger import PeriodRecord, require_same_study
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns, check_same_people
+from streamproc.protocol.snapshots import SnapshotChunk
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import follows_from_study
 from streamproc.releases.kind import Contract
@@ -57,7 +59,13 @@ class ReleaseTail:
     columns: list[DecodedColumn] = field(default_factory=list)
     """The complete columns. The last ones may not be in the ledger yet."""
     taken: int = 0
-    """Number of columns before these, which `take_columns` has returned and dropped."""
+    """Number of columns before these, which `take_columns` has returned and dropped, or which a summary replaces."""
+
+    @classmethod
+    def start_at(cls, topic: TopicTail, start: ReleaseStart) -> ReleaseTail:
+        """A topic that is read from a snapshot on."""
+        assembler = ColumnAssembler(start.contract, start.panel)
+        return cls(topic, start.contract, assembler=assembler, taken=int(start.panel.period))
 
     @property
     def complete(self) -> int:
@@ -83,7 +91,7 @@ class ReleaseTail:
             self._add_matrices(self.begun, record)
         elif isinstance(record, ContractRecord) and self.begun is None and self.contract is None:
             self._start(record)
-        elif not isinstance(record, ColumnChunk):
+        elif not isinstance(record, ColumnChunk | SnapshotChunk):
             raise VerificationFailed(f"release {record.release}: a second contract, or matrices without one")
         elif self.assembler is None:
             raise VerificationFailed(f"release {record.release}: a column before its contract")
@@ -118,6 +126,35 @@ class PublicReader:
         """The ledger that `check_ledger` last compared with the releases of the study."""
         names = [release.name for release in study.releases] if only is None else [only]
         self._releases = {name: ReleaseTail(TopicTail(log, topics.synthetic(name))) for name in names}
+        self.trusted = Period(0)
+        """The period of the summary with which the reader started. It trusts that for everything before; 0 if it did not."""
+        self._starts: dict[str, ReleaseStart] = {}
+        """Each release at that summary."""
+        self._lost_before = 0
+        """Number of lost draws before that summary."""
+
+    @classmethod
+    async def start_at_summary(cls, log: ReadableLog, study: Study, *, only: str | None = None) -> PublicReader:
+        """A reader of an open study that starts with its newest summary, so that it need not read all periods.
+
+        It trusts the summary: `trusted` is its period, and nothing up to that is checked. Columns, audits and the records of
+        the ledger begin after it. If there is no summary, the reader starts at the first record. Raises VerificationFailed.
+        """
+        public, topics = cls(log, study, only=only), Topics(study.name)
+        newest = await find_newest_summary(log, topics.ledger) if study.is_open else None
+        if newest is None:
+            return public
+        public._verifier = LedgerVerifier.start_at(newest.study, newest.value)
+        public.ledger = public._verifier.verified()
+        assert public.ledger is not None
+        require_same_study(public.ledger.study, study, None)
+        public._ledger = TopicTail(log, topics.ledger, newest.next)
+        public.trusted, public._lost_before = newest.record.period, newest.summary.abandoned
+        for name in public._releases:
+            start = await read_release_at(log, topics.synthetic(name), name, newest)
+            tail = TopicTail(log, topics.synthetic(name), start.next)
+            public._starts[name], public._releases[name] = start, ReleaseTail.start_at(tail, start)
+        return public
 
     @classmethod
     async def read_all(cls, log: ReadableLog, study: Study) -> PublicReader:
@@ -220,11 +257,17 @@ class PublicReader:
         Raises VerificationFailed if the digest of a column is not that of the ledger.
         """
         ledger, release = self.ledger, self._releases[name]
-        digests = () if ledger is None else ledger.column_digests(name)[release.taken :]
+        digests = () if ledger is None else ledger.column_digests(name)[release.taken - (ledger.first - 1) :]
         columns = release.columns[: len(digests)]
         for column, digest in zip(columns, digests, strict=False):
             if column.digest != digest:
                 raise VerificationFailed(f"release {name}, period {column.period}: the column is not what the ledger says")
+            if column.snapshot is not None and ledger is not None:
+                summary = ledger.record(column.period).summary
+                if summary is None or summary.releases[name].snapshot != column.snapshot:
+                    raise VerificationFailed(
+                        f"release {name}, period {column.period}: the snapshot is not what the ledger says"
+                    )
         return columns
 
     def take_columns(self, name: str) -> Sequence[DecodedColumn]:
@@ -235,7 +278,12 @@ class PublicReader:
         return columns
 
     def panel(self, name: str) -> Panel | None:
-        """The release as a panel with its measurements; None before its first column."""
+        """The release as a panel with its measurements; None before its first column.
+
+        A panel needs every column. Raises InvalidInput for a reader that has started at a summary.
+        """
+        if self.trusted:
+            raise InvalidInput(f"release {name}: a panel needs every column, and this reader started after {self.trusted}")
         columns, ledger = self.columns(name), self.ledger
         if not columns or ledger is None:
             return None
@@ -273,7 +321,7 @@ class PublicReader:
                 audit.add_column(column.symbols, ledger)
 
     def new_audit(self, name: str) -> ReleaseAudit | None:
-        """An audit of a release that begins at its first period; None before its contract was read.
+        """An audit of a release that begins at its first period, or after the summary; None before its contract was read.
 
         Raises VerificationFailed if the contract is not the one that the study implies.
         """
@@ -281,7 +329,8 @@ class PublicReader:
         if record is None:
             return None
         self._check_contract(record)
-        return ReleaseAudit(record)
+        start = self._starts.get(name)
+        return ReleaseAudit(record, None if start is None else start.panel, self._lost_before)
 
     def _check_contract(self, record: ContractRecord) -> None:
         found, insecure = record.contract, self.ledger is not None and self.ledger.study.insecure
@@ -292,16 +341,15 @@ class PublicReader:
                 f"release {found.name}: the study cannot have as many people as its contract states"
             ) from None
         # The contract may be readable before the ledger record that states its digest.
-        periods = self.ledger.periods if self.ledger else ()
-        stated = [each.releases[found.name].contract for each in periods[found.first_column - 1 : found.first_column]]
-        if stated not in ([], [record.digest()]):
+        is_stated = self.ledger is not None and found.name in self.ledger.contracts
+        if self.ledger is not None and is_stated and self.ledger.contracts[found.name] != record.digest():
             raise VerificationFailed(f"release {found.name}: its contract is not the one that the ledger states")
         if not implied:
             raise VerificationFailed(f"release {found.name}: its contract is not what the study implies")
         check_same_people({name: r.contract for name, r in self._releases.items() if r.contract is not None})
 
     def _listed(self, name: str) -> int:
-        return len(self.ledger.column_digests(name)) if self.ledger else 0
+        return self.ledger.column_count(name) if self.ledger else 0
 
     def _agrees(self) -> bool:
         """Whether exactly the columns that the ledger lists were read."""

@@ -1,4 +1,4 @@
-"""Tailing: read a topic of one partition from its first record to its end, then read records as they are appended."""
+"""Tailing: read a topic of one partition to its end, then read records as they are appended."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ class ReadableLog(Protocol):
 
 
 class TopicTail:
-    """Reads the committed records of partition 0 of a topic, from offset 0 on. The topic need not exist yet."""
+    """Reads the committed records of partition 0 of a topic, from `start` on. The topic need not exist yet."""
 
-    def __init__(self, log: ReadableLog, topic: str) -> None:
+    def __init__(self, log: ReadableLog, topic: str, start: int = 0) -> None:
         self._log = log
+        self._start = Offset(start)
         self._reader: Reader | None = None
         self.topic = topic
 
     @property
     def position(self) -> Offset:
         """The offset after the last record that was read."""
-        return Offset(0) if self._reader is None else self._reader.position
+        return self._start if self._reader is None else self._reader.position
 
     async def open(self) -> None:
         """Open the reader now. Raises NoSuchTopic if the topic does not exist, TopicLost if its first records are gone."""
         if self._reader is None:
             # The list of all topics would not do: Kafka leaves out a topic that this user may not see.
-            if await self._log.start_offset(self.topic, 0) > 0:
+            if await self._log.start_offset(self.topic, 0) > self._start:
                 raise TopicLost(self.topic, "its first records are gone; it must be kept forever")
-            self._reader = await self._log.reader(self.topic, 0, Offset(0))
+            self._reader = await self._log.reader(self.topic, 0, self._start)
 
     async def poll(self, *, timeout: float) -> Sequence[Record]:
         """The next records, waiting up to `timeout` seconds for one; none if the topic does not exist.

@@ -21,7 +21,7 @@ from streamproc.releases.kind import Contract
 from streamproc.releases.open_flow import FLOW_QUERIES
 from streamproc.releases.query import LEVEL
 from streamproc.releases.row_assignment import Codes
-from streamproc.releases.step import Column, Measurements, NamedQuery
+from streamproc.releases.step import Column, ColumnCounter, Estimator, Measurements, NamedQuery, PanelState
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +34,33 @@ class History:
     period: Period
     """The last period whose column is released."""
     counts: tuple[IntArray, ...]
-    """The released counts, padding included, of periods `contract.first_column`, `contract.first_column + 1`, ..."""
+    """The released counts, padding included, of every period from `first` or `contract.first_column` on."""
     estimates: tuple[FloatArray | None, ...]
     """The estimates before clamping, in people, of the same periods; None where the released counts are the estimates."""
+    first: Period = Period(1)
+    """The first period that was counted. It is not 1 for a reader who started at a summary."""
 
     def place_of(self, period: int) -> int:
         """The index of a period in `counts`. Periods up to `first_column`, which are released together, share index 0."""
-        return max(period - self.contract.first_column, 0)
+        return max(period - max(self.contract.first_column, self.first), 0)
 
 
 class HistoryBuilder:
     """Counts the columns of a release. Stores a small number for each synthetic person, and the measurements."""
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, panel: PanelState | None = None) -> None:
+        """With `panel`, the next column is the first one after it. Raises ValueError if it cannot be of the contract."""
         self._contract = contract
-        self._counter = contract.new_counter()
-        self.estimator = contract.new_estimator()
+        self._counter: ColumnCounter
+        self.estimator: Estimator | None
         """Estimates from the measurements so far; None if the released counts are the estimates up to rounding."""
-        self._period = Period(0)
+        if panel is None:
+            self._counter, self.estimator = contract.new_counter(), contract.new_estimator()
+        else:
+            self._counter, self.estimator = contract.continue_from(panel)
+        self._before = Period(0) if panel is None else panel.period
+        """The last period that is not counted here."""
+        self._period = self._before
         self._counts: list[IntArray] = []
         self._estimates: list[FloatArray | None] = []
 
@@ -80,9 +89,16 @@ class HistoryBuilder:
         self._estimates.append(None if self.estimator is None else self.estimator.estimates())
         return counts
 
+    def panel_state(self) -> PanelState:
+        """The panel of an open study after the last column that was added. Raises ValueError in a closed one."""
+        if self.estimator is None:
+            raise ValueError("a release without an estimator has no summaries")
+        return self._contract.panel_state_of(self._period, self._counter, self.estimator)
+
     def history(self) -> History:
         """The history so far."""
-        return History(self._contract, self.rows, self._period, tuple(self._counts), tuple(self._estimates))
+        counts, estimates = tuple(self._counts), tuple(self._estimates)
+        return History(self._contract, self.rows, self._period, counts, estimates, Period(self._before + 1))
 
 
 MAX_POINTS = 400
@@ -120,7 +136,7 @@ def suggested_queries(contract: Contract) -> list[NamedQuery]:
 
 def series(history: History, asked: NamedQuery, first: int = 1, last: int | None = None) -> Series:
     """The answers from period `first` to `last`, thinned to `MAX_POINTS`."""
-    earliest = max(first, history.contract.first_period(asked.query))
+    earliest = max(first, history.first, history.contract.first_period(asked.query))
     periods = _thinned(earliest, min(last or history.period, history.period))
     answers = [answer for period in periods if (answer := _answer(history, asked, Period(period))) is not None]
     return Series(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +13,10 @@ from streamproc.errors import Malformed, VerificationFailed
 from streamproc.panel.column_packing import WIDTHS, bits_for, pack_symbols, packed_bytes, unpack_symbols
 from streamproc.privacy.types import Period
 from streamproc.protocol.codec import Fields, check_period, check_release, check_whole, pack, unpack
+from streamproc.protocol.snapshots import SnapshotAssembler, SnapshotChunk, decode_snapshot, has_summary
 from streamproc.releases.contracts import contract_from_values
 from streamproc.releases.kind import MAX_ROWS, Contract
-from streamproc.releases.step import Column
+from streamproc.releases.step import Column, PanelState
 
 CHUNK_CHARACTERS = 524_288
 """Maximum characters of a contract's matrices in one record."""
@@ -85,9 +86,9 @@ class ColumnChunk:
         return pack("column", fields if self.new is None else fields | self.new._asdict())
 
 
-def decode_synthetic(value: bytes | None) -> ContractRecord | LongContract | MatrixChunk | ColumnChunk:
+def decode_synthetic(value: bytes | None) -> ContractRecord | LongContract | MatrixChunk | ColumnChunk | SnapshotChunk:
     """Decode a record of a synthetic topic. Raises Malformed."""
-    fields = unpack(value, "contract", "matrices", "column")
+    fields = unpack(value, "contract", "matrices", "column", "snapshot")
     match fields["type"]:
         case "contract" if "matrix_chunks" in fields:
             return LongContract(fields)
@@ -95,6 +96,8 @@ def decode_synthetic(value: bytes | None) -> ContractRecord | LongContract | Mat
             return decode_contract(fields)
         case "matrices":
             return MatrixChunk(fields["release"], fields["part"], fields["data"])
+        case "snapshot":
+            return decode_snapshot(fields)
         case _:
             return _decode_column(fields)
 
@@ -141,31 +144,42 @@ class DecodedColumn:
     """SHA-256 of the packed column."""
     new: NewRows | None = None
     """Who enters with the column; None in a closed study."""
+    snapshot: bytes | None = None
+    """Digest of the snapshot that follows the column, if one does."""
 
 
 class ColumnAssembler:
-    """Assembles the columns of a release, from period 1 on, from chunks in the order of its topic."""
+    """Assembles the columns of a release, from period 1 on, from chunks in the order of its topic.
 
-    def __init__(self, contract: ContractRecord) -> None:
+    A column of an open study after which a snapshot is due is complete when that is. Only the digest of it is kept.
+    """
+
+    def __init__(self, contract: ContractRecord, panel: PanelState | None = None) -> None:
+        """With `panel`, the next chunk is that of the first column after it."""
         self._contract = contract
-        self._period = Period(1)
+        self._period = Period(1) if panel is None else Period(panel.period + 1)
         self._parts: list[Column] = []
         self._rows = 0
         self._hash = hashlib.sha256()
         self._new: NewRows | None = None
         """Who enters with the column that has begun; None in a closed study."""
-        self._numbered = 0
+        self._numbered = 0 if panel is None else panel.rows
         """Open study: number of rows before the next column."""
-        self._present = 0
+        self._present = 0 if panel is None else len(panel.present.numbers)
         """Open study: how many of them are present."""
+        self._waiting: DecodedColumn | None = None
+        """The column whose snapshot is not complete."""
+        self._snapshot: SnapshotAssembler | None = None
 
     @property
     def has_begun(self) -> bool:
-        """Whether some but not all chunks of a column were added."""
-        return self._rows > 0
+        """Whether some but not all chunks of a column or of its snapshot were added."""
+        return self._rows > 0 or self._waiting is not None
 
-    def add(self, chunk: ColumnChunk) -> DecodedColumn | None:
+    def add(self, chunk: ColumnChunk | SnapshotChunk) -> DecodedColumn | None:
         """Add the next chunk, and return the column that it completes, or None. Raises VerificationFailed."""
+        if isinstance(chunk, SnapshotChunk) or self._waiting is not None:
+            return self._add_snapshot(chunk)
         contract = self._contract
         if contract.contract.is_open and not self.has_begun:
             self._new = NewRows(self._numbered, chunk.new.entrants if chunk.new else 0)
@@ -188,14 +202,30 @@ class ColumnAssembler:
         self._hash.update(chunk.data)
         return self._completed() if self._rows == total else None
 
-    def _completed(self) -> DecodedColumn:
+    def _completed(self) -> DecodedColumn | None:
         symbols = np.concatenate(self._parts)
         if self._new is not None:
             self._count_rows(symbols, self._new)
         column = DecodedColumn(self._contract.release, self._period, symbols, self._hash.digest(), self._new)
-        self._period = Period(self._period + 1)
         self._parts, self._rows, self._hash = [], 0, hashlib.sha256()
+        if self._new is not None and has_summary(self._period):
+            self._waiting = column
+            self._snapshot = SnapshotAssembler(column.release, column.period, self._present)
+            return None
+        self._period = Period(self._period + 1)
         return column
+
+    def _add_snapshot(self, chunk: ColumnChunk | SnapshotChunk) -> DecodedColumn | None:
+        column, snapshot = self._waiting, self._snapshot
+        if column is None or snapshot is None or not isinstance(chunk, SnapshotChunk):
+            raise VerificationFailed(
+                f"release {self._contract.release}, period {self._period}: a snapshot is missing, or has no column before it"
+            )
+        if not snapshot.add(chunk):
+            return None
+        self._waiting = self._snapshot = None
+        self._period = Period(self._period + 1)
+        return replace(column, snapshot=snapshot.digest)
 
     def _count_rows(self, symbols: Column, new: NewRows) -> None:
         """Take note of who is present after a column of an open study. The largest code says that a person has left."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streamproc.errors import InvalidInput, LedgerConflict, Malformed, StudyChanged
-from streamproc.privacy.types import IntArray, Period, Rho
+from streamproc.privacy.types import FloatArray, IntArray, Period, Rho
 from streamproc.protocol.codec import (
     MAX_RELEASES,
     Fields,
@@ -81,6 +81,9 @@ def _flat(measurements: Sequence[IntArray]) -> IntArray:
 
 
 SALT_BYTES = 32
+
+MAX_ABANDONED = 65_536
+"""Maximum number of lost draws that a summary counts. The steward accepts the cost of each of them by hand."""
 
 MAX_COLUMNS = 64
 """Maximum number of columns in one period of one release. `k` are released together when the first window is full."""
@@ -186,6 +189,61 @@ class ReleasePeriod:
 
 
 @dataclass(frozen=True)
+class ReleaseSummary:
+    """One release of an open study after a period: what a reader needs to continue from there, besides the snapshot."""
+
+    contract: bytes
+    """Digest of the records of the release's contract."""
+    present: int
+    """Number of synthetic people who are present."""
+    estimates: bytes = field(repr=False)
+    """The estimated people in each state of the automaton, as big-endian 64-bit floats."""
+    snapshot: bytes
+    """Digest of the snapshot (`snapshot_digest`)."""
+
+    def __post_init__(self) -> None:
+        check_digest("contract", self.contract)
+        check_whole("present", self.present, 0, MAX_ROWS)
+        check_digest("snapshot", self.snapshot)
+        if type(self.estimates) is not bytes or len(self.estimates) % 8 or not np.isfinite(self.numbers).all():
+            raise Malformed("estimates: expected 8 bytes for each number")
+
+    @property
+    def numbers(self) -> FloatArray:
+        """The estimates."""
+        return np.frombuffer(self.estimates, dtype=">f8").astype(np.float64)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields in the order of the wire format."""
+        return {
+            "contract": self.contract,
+            "present": self.present,
+            "estimates": self.estimates,
+            "snapshot": self.snapshot,
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a reader needs of all periods so far, to start with this one."""
+
+    study: bytes
+    """Digest of the study record."""
+    abandoned: int
+    """Number of draws so far that were lost and whose cost was accepted."""
+    releases: Mapping[str, ReleaseSummary]
+
+    def __post_init__(self) -> None:
+        check_digest("study", self.study)
+        check_whole("abandoned", self.abandoned, 0, MAX_ABANDONED)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields in the order of the wire format."""
+        releases = {name: release.fields() for name, release in self.releases.items()}
+        return {"study": self.study, "abandoned": self.abandoned, "releases": releases}
+
+
+@dataclass(frozen=True)
 class PeriodRecord:
     """One period of the whole study, chained to the previous record."""
 
@@ -202,6 +260,8 @@ class PeriodRecord:
     record without the field, as early versions wrote it."""
     last: bool = False
     """Whether an open study ends with this period."""
+    summary: Summary | None = None
+    """Of all periods so far; in an open study in every `SUMMARY_EVERY`-th period."""
 
     def __post_init__(self) -> None:
         check_period(self.period)
@@ -216,6 +276,8 @@ class PeriodRecord:
         if self.salt is not None:
             check_bytes("salt", self.salt, SALT_BYTES)
         check_flag("last", self.last)
+        if self.summary is not None and self.summary.releases.keys() != self.releases.keys():
+            raise Malformed("summary: expected the releases of the record")
 
     def encode(self) -> bytes:
         """The record's value."""
@@ -230,6 +292,8 @@ class PeriodRecord:
             fields["salt"] = self.salt
         if self.last:
             fields["last"] = True
+        if self.summary is not None:
+            fields["summary"] = self.summary.fields()
         return pack("period", fields)
 
 
@@ -257,7 +321,19 @@ def decode_ledger(value: bytes | None) -> LedgerRecord:
                 fields.sequence("abandoned"),
                 fields.get("salt"),
                 fields.get("last", False),
+                _summary(fields.table("summary")) if "summary" in fields else None,
             )
+
+
+def _summary(fields: Fields) -> Summary:
+    releases = {name: _release_summary(release) for name, release in fields.table("releases").items()}
+    return Summary(fields["study"], fields["abandoned"], releases)
+
+
+def _release_summary(fields: object) -> ReleaseSummary:
+    if not isinstance(fields, Fields):
+        raise Malformed("summary: expected a map for each release")
+    return ReleaseSummary(fields["contract"], fields["present"], fields["estimates"], fields["snapshot"])
 
 
 def _release_period(fields: object) -> ReleasePeriod:

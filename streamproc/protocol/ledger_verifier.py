@@ -21,6 +21,7 @@ from streamproc.protocol.ledger import (
     digest,
     measurements_digest,
 )
+from streamproc.protocol.snapshots import has_summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,10 @@ class VerifiedLedger:
     """Digests announced for the next period, each once, in order. The first binds."""
     first: Period = Period(1)
     """The period of the first record in `periods`. It is not 1 if the verifier keeps only the newest ones."""
+    contracts: Mapping[str, bytes | None] = field(default_factory=dict)
+    """For each release that has a column, the digest of its contract; None if its first record states none."""
+    study_digest: bytes = b""
+    """Digest of the study record."""
 
     @property
     def period(self) -> Period:
@@ -60,8 +65,15 @@ class VerifiedLedger:
         return self.periods[max(period + 1 - self.first, 0) :]
 
     def column_digests(self, release: str) -> tuple[bytes, ...]:
-        """Digests of the columns that the records in `periods` released, in order."""
+        """Digests of the columns that the records in `periods` released, in order.
+
+        If `first` is not 1, the study is open, and the columns before are one for each earlier period.
+        """
         return tuple(digest for record in self.periods for _, digest in record.releases[release].columns)
+
+    def column_count(self, release: str) -> int:
+        """Number of columns of a release, also those of periods before `first`."""
+        return self.first - 1 + sum(len(record.releases[release].columns) for record in self.periods)
 
 
 def verify_chain(values: Iterable[bytes | None]) -> VerifiedLedger | None:
@@ -83,16 +95,43 @@ class LedgerVerifier:
     """In an open study, which may have any number of periods, keep the records of the newest so many; None keeps all."""
     _records: int = 0
     _study: StudyRecord | None = None
+    _study_digest: bytes = b""
     _head: bytes = b""
     _periods: list[PeriodRecord] = field(default_factory=list)
     _dropped: int = 0
     """Number of periods before `_periods`."""
     _columns: dict[str, int] = field(default_factory=dict)
     """Number of released columns of each release."""
+    _contracts: dict[str, bytes | None] = field(default_factory=dict)
+    _abandoned: int = 0
+    """Number of abandoned draws so far."""
     _intents: list[bytes] = field(default_factory=list)
     _open: dict[str, list[IntArray]] = field(default_factory=dict)
     """Chunks of measurements whose period record was not added yet."""
     _measurements: dict[tuple[str, Period], IntArray] = field(default_factory=dict)
+
+    @classmethod
+    def start_at(cls, study: bytes | None, period: bytes | None) -> LedgerVerifier:
+        """A verifier that starts with a period record that holds a summary, and trusts it for what came before.
+
+        It checks nothing of that but that the study record is the one that the summary names. Raises VerificationFailed.
+        """
+        verifier = cls()
+        begun = verifier.add(study)
+        try:
+            record = decode_ledger(period)
+        except Malformed as malformed:
+            raise verifier._failed(f"is malformed: {malformed.reason}") from None
+        assert isinstance(begun, StudyRecord) and study is not None and period is not None
+        summary = record.summary if isinstance(record, PeriodRecord) else None
+        if not isinstance(record, PeriodRecord) or summary is None or not begun.is_open:
+            raise verifier._failed("holds no summary of an open study")
+        verifier._expect(summary.study == verifier._study_digest, "is the summary of another study")
+        verifier._periods, verifier._dropped = [record], record.period - 1
+        verifier._head, verifier._abandoned = digest(period), summary.abandoned
+        verifier._contracts = {name: release.contract for name, release in summary.releases.items()}
+        verifier._columns = dict.fromkeys(record.releases, int(record.period))
+        return verifier
 
     def add(self, value: bytes | None) -> StudyRecord | Intent | MeasurementChunk | PeriodRecord:
         """Verify the next record, and return it. Raises VerificationFailed."""
@@ -108,6 +147,7 @@ class LedgerVerifier:
         match record:
             case StudyRecord():
                 self._study, self._head = record, digest(value)
+                self._study_digest = self._head
             case Intent():
                 self._announced(record)
             case MeasurementChunk():
@@ -122,7 +162,8 @@ class LedgerVerifier:
         if self._study is None:
             return None
         periods, intents, first = tuple(self._periods), tuple(self._intents), Period(self._dropped + 1)
-        return VerifiedLedger(self._study, periods, dict(self._measurements), self._head, intents, first)
+        measured, contracts = dict(self._measurements), dict(self._contracts)
+        return VerifiedLedger(self._study, periods, measured, self._head, intents, first, contracts, self._study_digest)
 
     @property
     def has_begun(self) -> bool:
@@ -175,6 +216,8 @@ class LedgerVerifier:
         self._expect(self._is_open or not record.last, "is marked as the last, but only an open study can end early")
         for name, release in record.releases.items():
             self._check_release(name, release, before[name] if before else None)
+        self._abandoned += len(record.abandoned)
+        self._check_summary(record)
         spent = total_spent([release.rho_spent for release in record.releases.values()])
         self._expect(record.rho_spent == spent, "states a total that its releases do not add up to")
         self._periods.append(record)
@@ -194,19 +237,32 @@ class LedgerVerifier:
         wanted = list(range(out + 1, self._next + 1)) if periods or out else []
         self._expect(periods == wanted, f"lacks a column of {name}, or has one too many")
         self._columns[name] = out + len(periods)
+        if periods and not out:
+            self._contracts[name] = release.contract
         if self._is_open:
+            self._expect((release.contract is None) == (out > 0), f"must state the contract of {name} once, in period 1")
             rows_before = before.n_star if before is not None and before.n_star is not None else 0
             grows = release.n_star is not None and release.n_star >= rows_before
             self._expect(grows, f"states fewer synthetic people of {name} than there were")
         elif before is not None and before.n_star is not None:
             self._expect(release.n_star == before.n_star, f"changes the number of synthetic people of {name}")
 
+    def _check_summary(self, record: PeriodRecord) -> None:
+        """A summary repeats what earlier records say. `ReleaseAudit` compares the rest of it with the columns."""
+        due, summary = self._is_open and has_summary(record.period), record.summary
+        self._expect((summary is not None) == due, "lacks a summary that is due, or has one that is not")
+        if summary is not None:
+            self._expect(summary.study == self._study_digest, "has the summary of another study")
+            self._expect(summary.abandoned == self._abandoned, "has a summary of another number of lost draws")
+            stated = {name: release.contract for name, release in summary.releases.items()}
+            self._expect(stated == self._contracts, "has a summary that states another contract")
+
     def _drop_old_periods(self) -> None:
         while self.keep is not None and self._is_open and len(self._periods) > self.keep:
             dropped = self._periods.pop(0)
             self._dropped += 1
             for name in dropped.releases:
-                del self._measurements[name, dropped.period]
+                self._measurements.pop((name, dropped.period), None)
 
     def _expect(self, holds: bool, problem: str) -> None:
         if not holds:

@@ -16,14 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
+
 from streamproc.errors import VerificationFailed
 from streamproc.panel.series import HistoryBuilder
 from streamproc.privacy.accountant import PrivacyAccountant
 from streamproc.privacy.types import IntArray, Period
 from streamproc.protocol.columns import ContractRecord
+from streamproc.protocol.ledger import ReleaseSummary
 from streamproc.protocol.ledger_verifier import VerifiedLedger
-from streamproc.releases.step import Column, ReleasedPeriod
+from streamproc.protocol.snapshots import snapshot_chunks, snapshot_digest
+from streamproc.releases.step import Column, PanelState, ReleasedPeriod
 from streamproc.study import Release
+
+SUMMARY_TOLERANCE = 1e-7
+"""By how much the estimates of a summary may differ from those that a reader computes, relative to their sum."""
 
 
 def check_due_columns(releases: Iterable[Release], ledger: VerifiedLedger) -> None:
@@ -38,7 +45,7 @@ def check_due_columns(releases: Iterable[Release], ledger: VerifiedLedger) -> No
     for name, release in expected.items() if ledger.periods else ():
         first = release.first_column
         due = ledger.period if ledger.period >= first else 0
-        if len(ledger.column_digests(name)) != due:
+        if ledger.column_count(name) != due:
             raise VerificationFailed(f"ledger, period {ledger.period}: release {name} must have {due} columns by then")
         for period in range(1, min(first - 1, ledger.period) + 1):
             if len(ledger.measurements[name, Period(period)]):
@@ -48,15 +55,25 @@ def check_due_columns(releases: Iterable[Release], ledger: VerifiedLedger) -> No
 class ReleaseAudit:
     """Checks one release, period by period, in order. Each period is recomputed once."""
 
-    def __init__(self, record: ContractRecord) -> None:
+    def __init__(self, record: ContractRecord, panel: PanelState | None = None, abandoned: int = 0) -> None:
+        """With `panel`, the audit starts after a summary, before which `abandoned` draws were lost.
+
+        Raises VerificationFailed if the panel cannot be one of the release.
+        """
         self._record = record
         self._contract = record.contract
-        self._accountant = PrivacyAccountant(record.release, self._contract.rho, self._contract.mechanism)
-        self.builder = HistoryBuilder(self._contract)
-        """What the columns add up to so far."""
+        start = Period(0) if panel is None else panel.period
+        # A draw that was lost before the summary costs the same in whichever of those periods it was.
+        again = (start,) * abandoned
+        self._accountant = PrivacyAccountant(record.release, self._contract.rho, self._contract.mechanism, start, again)
+        try:
+            self.builder = HistoryBuilder(self._contract, panel)
+            """What the columns add up to so far."""
+        except ValueError as error:
+            raise VerificationFailed(str(error)) from None
         self._before: IntArray | None = None
         """The released counts of the period before."""
-        self._columns = 0
+        self._columns = int(start)
 
     def check_spending(self, ledger: VerifiedLedger, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Recompute the spending of the periods that have come since the last call.
@@ -124,6 +141,28 @@ class ReleaseAudit:
                 f"the measurements in the ledger, which declares {clamped} of them as clamped"
             )
         self._before = counts
+        summary = ledger.record(period).summary
+        if summary is not None:
+            self._check_summary(summary.releases[name])
+
+    def _check_summary(self, stated: ReleaseSummary) -> None:
+        panel = self.builder.panel_state()
+        found = (
+            len(panel.present.numbers),
+            snapshot_digest(snapshot_chunks(self._record.release, panel.period, panel.present)),
+        )
+        same = len(stated.numbers) == len(panel.estimates)
+        # Estimates are computed in floating point, and differ a little between machines.
+        tolerance = SUMMARY_TOLERANCE * (1 + float(np.abs(panel.estimates).sum()))
+        if (
+            not same
+            or found != (stated.present, stated.snapshot)
+            or (abs(stated.numbers - panel.estimates) > tolerance).any()
+        ):
+            raise VerificationFailed(
+                f"ledger, period {panel.period}: the summary of release {self._record.release} is not that of its columns "
+                "and measurements"
+            )
 
 
 def check_same_people(records: Mapping[str, ContractRecord]) -> None:

@@ -36,6 +36,7 @@ from streamproc.releases.step import (
     Estimator,
     Measurements,
     NamedQuery,
+    PanelState,
     ReleasedPeriod,
     Step,
     StepMemory,
@@ -237,6 +238,20 @@ class Contract(ABC):
         sizes = self.measurement_sizes(period)
         return np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
 
+    # Summaries of open studies
+
+    def panel_state(self, state: ReleaseState) -> PanelState | None:
+        """What a summary of the period says; None in a closed study, which has no summaries."""
+        return None
+
+    def panel_state_of(self, period: Period, counter: ColumnCounter, estimator: Estimator) -> PanelState:
+        """The same, as a reader knows it who has counted the columns."""
+        raise _no_summaries(self.name)
+
+    def continue_from(self, panel: PanelState) -> tuple[ColumnCounter, Estimator]:
+        """A counter and an estimator that continue after a summary. Raises ValueError for values that cannot be."""
+        raise _no_summaries(self.name)
+
     # State files
 
     @abstractmethod
@@ -397,6 +412,10 @@ class Contract(ABC):
     def noise_people(self) -> float:
         """Standard deviation of the noise, in people: the largest over counts and periods."""
         return float(np.max(self.variances) ** 0.5)
+
+
+def _no_summaries(name: str) -> ValueError:
+    return ValueError(f"release {name} is of a closed study, which has no summaries")
 
 
 def _nearly_equal(one: Any, other: Any) -> bool:

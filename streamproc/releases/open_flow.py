@@ -39,6 +39,8 @@ from streamproc.releases.step import (
     Estimator,
     Measurements,
     NamedQuery,
+    PanelState,
+    PresentPeople,
     ReleasedPeriod,
     Step,
     StepMemory,
@@ -123,12 +125,18 @@ class OpenState:
 class OpenCounter(ColumnCounter):
     """Follows the synthetic people who are present. A code is `age * states + state`."""
 
-    def __init__(self, contract: OpenContract) -> None:
+    def __init__(
+        self,
+        contract: OpenContract,
+        codes: Codes | None = None,
+        numbers: npt.NDArray[np.uint32] | None = None,
+        rows: int = 0,
+    ) -> None:
         self._contract = contract
-        self.codes = np.zeros(0, dtype=np.uint32)
-        self.numbers = np.zeros(0, dtype=np.uint32)
+        self.codes = np.zeros(0, dtype=np.uint32) if codes is None else codes
+        self.numbers = np.zeros(0, dtype=np.uint32) if numbers is None else numbers
         """The row numbers of the people who are present, ascending."""
-        self._rows = 0
+        self._rows = rows
 
     @property
     def rows(self) -> int:
@@ -471,6 +479,28 @@ class OpenContract(Contract):
 
     def measurement_sizes(self, period: Period) -> list[int]:
         return [self.transitions.free]
+
+    # Summaries
+
+    def panel_state(self, state: ReleaseState) -> PanelState:
+        own = cast(OpenState, state)
+        return PanelState(own.period, own.rows, PresentPeople(own.numbers, own.states, own.ages), own.estimates)
+
+    def panel_state_of(self, period: Period, counter: ColumnCounter, estimator: Estimator) -> PanelState:
+        counted, states = cast(OpenCounter, counter), self.automaton.states
+        ages = (counted.codes // states).astype(np.uint16)
+        present = PresentPeople(counted.numbers, (counted.codes % states).astype(np.uint16), ages)
+        return PanelState(period, counted.rows, present, cast(OpenEstimator, estimator).states)
+
+    def continue_from(self, panel: PanelState) -> tuple[OpenCounter, OpenEstimator]:
+        present, states = panel.present, self.automaton.states
+        known = present.states.size == 0 or int(present.states.max()) < states
+        aged = present.ages.size == 0 or 1 <= int(present.ages.min()) <= int(present.ages.max()) <= self.tenure
+        numbered = present.numbers.size == 0 or int(present.numbers[-1]) < panel.rows
+        if not (known and aged and numbered and panel.estimates.shape == (states,)):
+            raise ValueError(f"a summary of release {self.name} holds a state, an age or a row number that cannot be")
+        codes = present.ages.astype(np.uint32) * states + present.states
+        return OpenCounter(self, codes, present.numbers, panel.rows), OpenEstimator(self, panel.estimates)
 
     # State files
 

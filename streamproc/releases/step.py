@@ -22,6 +22,30 @@ Measurements: TypeAlias = Sequence[IntArray]
 
 
 @dataclass(frozen=True, eq=False)
+class PresentPeople:
+    """The synthetic people who are present in the panel of an open study after a period."""
+
+    numbers: npt.NDArray[np.uint32]
+    """Their row numbers, ascending."""
+    states: npt.NDArray[np.uint16]
+    """The state of each of them in the automaton of the release."""
+    ages: npt.NDArray[np.uint16]
+    """Number of periods in which each of them was present."""
+
+
+@dataclass(frozen=True, eq=False)
+class PanelState:
+    """The panel of an open study after a period, and the estimates: what a reader needs to continue. All of it is public."""
+
+    period: Period
+    rows: int
+    """Number of synthetic people so far, also those who have left."""
+    present: PresentPeople
+    estimates: FloatArray
+    """Estimated real people in each state of the automaton."""
+
+
+@dataclass(frozen=True, eq=False)
 class Step:
     """The public outcome of one period of one release."""
 

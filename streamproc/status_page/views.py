@@ -204,18 +204,21 @@ def chain(
     """The ledger's periods before one, the newest first."""
     if ledger is None:
         return {"head": None, "study_digest": None, "fingerprint": None, "total": 0, "periods": []}
-    records = ledger.periods
-    last = len(records) if before is None else max(min(before - 1, len(records)), 0)
-    digests = [*(record.previous for record in records), ledger.head]
-    chosen = range(last, max(last - limit, 0), -1)
-    redrawn = redrawn_periods(records)
+    last = ledger.period if before is None else max(min(before - 1, ledger.period), 0)
+    chosen = range(last, max(last - limit, ledger.first - 1), -1)
+    redrawn = redrawn_periods(ledger.periods)
     return {
         "head": ledger.head.hex(),
-        "study_digest": digests[0].hex(),
+        "study_digest": ledger.study_digest.hex(),
         "fingerprint": ledger.study.fingerprint.hex(),
-        "total": len(records),
+        "total": ledger.period,
         "periods": [
-            period_to_dict(record, costs, redrawn) | {"digest": digests[record.period].hex()}
-            for record in (records[period - 1] for period in chosen)
+            period_to_dict(ledger.record(period), costs, redrawn) | {"digest": _digest(ledger, period).hex()}
+            for period in chosen
         ],
     }
+
+
+def _digest(ledger: VerifiedLedger, period: int) -> bytes:
+    """The digest of the record of a period, which the next one repeats."""
+    return ledger.head if period == ledger.period else ledger.record(period + 1).previous

@@ -10,7 +10,16 @@ from streamproc.panel.column_packing import column_digest
 from streamproc.privacy.directed_rounding import float_up
 from streamproc.privacy.types import Period, Rho
 from streamproc.protocol.columns import ContractRecord, NewRows, encode_column
-from streamproc.protocol.ledger import PeriodRecord, ReleasePeriod, digest, measurement_chunks, measurements_digest
+from streamproc.protocol.ledger import (
+    PeriodRecord,
+    ReleasePeriod,
+    ReleaseSummary,
+    Summary,
+    digest,
+    measurement_chunks,
+    measurements_digest,
+)
+from streamproc.protocol.snapshots import has_summary, snapshot_chunks, snapshot_digest
 from streamproc.protocol.topics import Topics
 from streamproc.releases.step import Step
 from streamproc.releases.synthesis import Synthesis
@@ -49,12 +58,14 @@ def build_pending_release(
     abandoned: tuple[bytes, ...] = (),
     *,
     last: bool = False,
+    study_digest: bytes = b"",
 ) -> PendingRelease:
     """The records that the step from `before` to `after` publishes.
 
     `abandoned` are the digests of announced draws that were lost. `salt` is random: the intent publishes the digest of the
     ledger record before the record, and without a salt the record could be found by trying all possible ones, of which there
-    are few if the noise is small. `last` says that an open study ends with this period.
+    are few if the noise is small. `last` says that an open study ends with this period. `study_digest` is
+    that of the study record, which a summary states.
     """
     columns: list[OutgoingRecord] = []
     measurements: list[OutgoingRecord] = []
@@ -64,7 +75,8 @@ def build_pending_release(
         chunks = measurement_chunks(name, step.period, step.measurements)
         measurements += [OutgoingRecord(topics.ledger, chunk.encode()) for chunk in chunks]
         releases[name] = _release_period(before, after, name, step)
-    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt, last).encode()
+    summary = _summary(after, study_digest) if has_summary(after.period) else None
+    record = PeriodRecord(after.period, releases, after.spent, previous, abandoned, salt, last, summary).encode()
     ledger = (*measurements, OutgoingRecord(topics.ledger, record))
     return PendingRelease(after.period, digest(record), previous, (*columns, *ledger), last)
 
@@ -92,7 +104,25 @@ def _column_records(before: Synthesis, after: Synthesis, name: str, step: Step) 
     for period, column in zip(periods, step.columns, strict=True):
         new = _new_rows(before, after, name) if record.contract.is_open else None
         values += encode_column(name, period, column, record.contract.column_codes, new)
+    panel = record.contract.panel_state(after.states[name]) if has_summary(after.period) else None
+    if panel is not None:
+        values += [chunk.encode() for chunk in snapshot_chunks(name, panel.period, panel.present)]
     return values
+
+
+def _summary(after: Synthesis, study_digest: bytes) -> Summary | None:
+    """The summary of an open study; None of a closed one."""
+    releases = {}
+    for name, contract in after.contracts.items():
+        panel = contract.panel_state(after.states[name])
+        if panel is None:
+            return None
+        snapshot = snapshot_digest(snapshot_chunks(name, panel.period, panel.present))
+        estimates = panel.estimates.astype(">f8").tobytes()
+        stated = _contract_record(after, name).digest()
+        releases[name] = ReleaseSummary(stated, len(panel.present.numbers), estimates, snapshot)
+    abandoned = sum(period <= after.period for period in after.redrawn)
+    return Summary(study_digest, abandoned, releases)
 
 
 def _new_rows(before: Synthesis, after: Synthesis, name: str) -> NewRows:

@@ -16,6 +16,7 @@ import numpy as np
 from streamproc.errors import NotEnoughMemory
 from streamproc.privacy.types import Period
 from streamproc.protocol.columns import CHUNK_BYTES, ContractRecord
+from streamproc.protocol.snapshots import BYTES_PER_ROW, CHUNK_ROWS, has_summary
 from streamproc.releases.kind import NUMBER_BYTES, Contract, ReleaseState
 from streamproc.releases.synthesis import Synthesis
 
@@ -68,4 +69,7 @@ def _release_bytes(contract: Contract, period: Period, before: ReleaseState) -> 
     packed = math.ceil(rows * record.bits / 8)
     published = columns * (packed + RECORD_OVERHEAD_BYTES * (1 + packed // CHUNK_BYTES))
     kept = (rows * contract.row_bytes if columns else 0) + NUMBER_BYTES * contract.state_numbers(period)
+    if contract.is_open and has_summary(period):
+        published += rows * BYTES_PER_ROW + RECORD_OVERHEAD_BYTES * (2 + rows // CHUNK_ROWS)
+        published += NUMBER_BYTES * contract.state_numbers(period)
     return published + kept + 2 * sum(map(len, record.encode())) + 4 * RECORD_OVERHEAD_BYTES

@@ -128,6 +128,7 @@ class Synthesizer:
         self._backoff = Backoff(MIN_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S)
         self._abandoned: tuple[bytes, ...] = ()
         """Digests of lost draws of the next period, which its ledger record must name."""
+        self._study_digest = b""
         self._ended = False
         """Whether a period is published with which an open study ends."""
         self.started = asyncio.Event()
@@ -231,19 +232,20 @@ class Synthesizer:
             await producer.begin()
             await producer.send(self._topics.ledger, 0, record)
             await producer.commit()
-            return None, digest(record)
+            self._study_digest = digest(record)
+            return None, self._study_digest
+        assert snapshot.ledger is not None
+        self._study_digest = snapshot.ledger.study_digest
         if checkpoint is None:
-            assert snapshot.ledger is not None
             return None, snapshot.ledger.head
         if action is RecoveryAction.PUBLISH:
-            assert snapshot.ledger is not None
             await self._publish(producer, checkpoint.pending, announced=checkpoint.pending.digest in snapshot.ledger.intents)
         elif action is RecoveryAction.MARK_PUBLISHED:
             await self._ports.offload(mark_published, self._ports.state_folder, self._fingerprint, checkpoint.pending)
         self._period = checkpoint.synthesis.period
         self._ended = checkpoint.pending.last
         # If state folder and ledger end at the same period, the steward has accepted the loss of what is announced next.
-        self._abandoned = () if action is RecoveryAction.PUBLISH or snapshot.ledger is None else snapshot.ledger.intents
+        self._abandoned = () if action is RecoveryAction.PUBLISH else snapshot.ledger.intents
         self._observer.released(checkpoint.synthesis.period, checkpoint.synthesis, None)
         return checkpoint.synthesis, checkpoint.pending.digest
 
@@ -287,7 +289,7 @@ class Synthesizer:
         after, steps = await self._ports.offload(before.step, tally.counts, self._ports.entropy)
         abandoned, self._abandoned = self._abandoned, ()
         salt = self._ports.entropy.salt(after.period)
-        build = partial(build_pending_release, last=tally.last)
+        build = partial(build_pending_release, last=tally.last, study_digest=self._study_digest)
         pending = await self._ports.offload(build, self._topics, before, after, steps, head, salt, abandoned)
         checkpoint = Checkpoint(after, pending, abandoned)
         size = await self._ports.offload(write_checkpoint, self._ports.state_folder, self._fingerprint, checkpoint)

@@ -34,10 +34,12 @@ from streamproc.protocol.reports import (
     split_reports,
     tail_of,
 )
+from streamproc.protocol.snapshots import SnapshotChunk, decode_snapshot, pack_gaps, unpack_gaps
 from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from tests.fuzz import mutators, seeds
 from tests.fuzz.trial import MIB, Bound, Target
 from tests.protocol.examples import CONTRACTS
+from tests.stream_model.open_study import published
 from tests.stream_model.reference_model import Closed, Model, rejected_reports
 from tests.stream_model.report_sequences import LogRecord
 
@@ -135,9 +137,12 @@ def _synthetic(data: bytes) -> None:
     elif isinstance(decoded, ContractRecord):
         again, _ = _begun([decode_synthetic(value) for value in decoded.encode()])
         assert again.encode() == decoded.encode()
+    elif isinstance(decoded, SnapshotChunk):
+        assert decode_synthetic(decoded.encode()) == decoded
+        assert pack_gaps(unpack_gaps(decoded.numbers, decoded.rows)) == decoded.numbers
 
 
-_Synthetic = ContractRecord | LongContract | MatrixChunk | ColumnChunk
+_Synthetic = ContractRecord | LongContract | MatrixChunk | ColumnChunk | SnapshotChunk
 
 
 def _begun(records: list[_Synthetic]) -> tuple[ContractRecord, list[_Synthetic]]:
@@ -158,9 +163,9 @@ def _columns(data: bytes) -> None:
     first, rest = _begun([decode_synthetic(value) for value in mutators.frames(data)])
     assembler = ColumnAssembler(first)
     for chunk in rest:
-        if isinstance(chunk, ColumnChunk):
+        if isinstance(chunk, ColumnChunk | SnapshotChunk):
             column = assembler.add(chunk)
-            assert column is None or len(column.symbols) == first.n_star
+            assert column is None or first.contract.is_open or len(column.symbols) == first.n_star
 
 
 def _chain(data: bytes) -> None:
@@ -216,10 +221,10 @@ WIRE_TARGETS = (
     Target("reject", (decode_reject,), decode_reject, lambda: seeds.examples_of("reject"), *_RECORD),
     Target(
         "synthetic",
-        (decode_synthetic, decode_contract, packing.unpack_symbols),
+        (decode_synthetic, decode_contract, decode_snapshot, packing.unpack_symbols, unpack_gaps),
         _synthetic,
         lambda: [
-            *seeds.examples_of(*CONTRACTS, "matrices", "column-1-bit", "column-2-bits"),
+            *seeds.examples_of(*CONTRACTS, "matrices", "column-1-bit", "column-2-bits", "column-open", "snapshot"),
             *(value for release in seeds.left().study.releases for value in seeds.topic(f"synthetic.{release.name}")),
             *(value for records in seeds.contract_records() for value in records),
         ],
@@ -232,6 +237,7 @@ WIRE_TARGETS = (
         lambda: [
             *seeds.whole_topics(*(f"synthetic.{release.name}" for release in seeds.left().study.releases)),
             *(mutators.framed(records) for records in seeds.divided_contracts()),
+            *(mutators.framed(records) for records in published().columns.values()),
         ],
         mutators.of_records,
         (Malformed, VerificationFailed),
@@ -241,7 +247,10 @@ WIRE_TARGETS = (
         "ledger",
         (decode_ledger, decode_measurement),
         decode_ledger,
-        lambda: [*seeds.examples_of("study", "intent", "measurement", "period"), *seeds.topic("ledger")],
+        lambda: [
+            *seeds.examples_of("study", "intent", "measurement", "period", "study-open", "period-last", "period-summary"),
+            *seeds.topic("ledger"),
+        ],
         *_RECORD,
     ),
     Target(
@@ -257,7 +266,7 @@ WIRE_TARGETS = (
         "chain",
         (verify_chain, LedgerVerifier),
         _chain,
-        seeds.ledgers,
+        lambda: [*seeds.ledgers(), mutators.framed(published().ledger)],
         mutators.of_ledger,
         (VerificationFailed,),
         MANY,

@@ -14,16 +14,20 @@ from streamproc.privacy.automaton import Automaton, event_counter, spell_counter
 from streamproc.privacy.counters import tree_counter
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.flow import FlowMechanism
+from streamproc.privacy.open_automaton import open_windows
+from streamproc.privacy.open_flow import OpenFlowMechanism
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.window import WindowPaperMechanism
 from streamproc.privacy.window_flow import WindowFlowMechanism
-from streamproc.protocol.columns import ContractRecord, MatrixChunk, column_chunks, decode_synthetic
+from streamproc.protocol.columns import ContractRecord, MatrixChunk, NewRows, column_chunks, decode_synthetic
 from streamproc.protocol.control import Cut, Key, decode_control
 from streamproc.protocol.ledger import (
     Intent,
     PeriodRecord,
     ReleasePeriod,
+    ReleaseSummary,
     StudyRecord,
+    Summary,
     decode_ledger,
     digest,
     measurement_chunks,
@@ -31,11 +35,14 @@ from streamproc.protocol.ledger import (
 )
 from streamproc.protocol.rejects import Reason, Reject, decode_reject
 from streamproc.protocol.reports import ReportBatch, decode_any, encode_report
+from streamproc.protocol.snapshots import snapshot_chunks, snapshot_digest
 from streamproc.protocol.tallies import Tally, decode_tally
 from streamproc.releases.cumulative import CumulativeContract
 from streamproc.releases.cumulative_paper import CumulativePaperContract
+from streamproc.releases.open_kinds import OpenWindowContract
 from streamproc.releases.pattern import PatternContract
 from streamproc.releases.spell import SpellContract
+from streamproc.releases.step import PresentPeople
 from streamproc.releases.window_flow import WindowFlowContract
 from streamproc.releases.window_paper import WindowPaperContract
 from streamproc.study.pattern import compile_pattern
@@ -144,6 +151,25 @@ EVER_TWICE = ContractRecord(
     n_star=10,
 )
 
+VISITS = ContractRecord(
+    OpenWindowContract(
+        name="visits",
+        alphabet=("0", "1"),
+        k=1,
+        rho=Rho(0.0025),
+        mechanism=OpenFlowMechanism(
+            open_windows(2, 1),
+            2,
+            Adjacency.ADD_REMOVE,
+            np.array([[90, 0, 0, 0, 0], [0, 90, 0, 0, 0], [0, 0, 80, -80, 0], [0, 0, 40, 40, -70]]),
+            70000.5,
+        ),
+        insecure=False,
+        max_entrants=20,
+    ),
+    n_star=0,
+)
+
 CONTRACTS = {
     "contract-window": QUARTERLY,
     "contract-window-paper": PAPER_QUARTERLY,
@@ -151,6 +177,7 @@ CONTRACTS = {
     "contract-cumulative-paper": PAPER_MONTHS_POOR,
     "contract-spell": LONG_SPELLS,
     "contract-pattern": EVER_TWICE,
+    "contract-open": VISITS,
 }
 """A contract of each kind and measure, each of one record."""
 
@@ -188,6 +215,58 @@ PERIOD = PeriodRecord(
 
 SALTED = replace(PERIOD, salt=bytes(range(32, 64)))
 
+OPEN_STUDY = StudyRecord(
+    {"name": "visitors", "horizon": None, "alphabet": ["0", "1"], "rho": 0.005, "population": {"open": True, "tenure": 2}},
+    bytes(range(32)),
+    insecure=False,
+)
+
+OPEN_COLUMN = np.array([1, 2, 0, 1, 0], dtype=np.uint8)
+"""Three people were present; the second of them has left, and two enter."""
+
+PRESENT = PresentPeople(
+    np.array([2, 3, 300], dtype=np.uint32), np.array([0, 0, 0], dtype=np.uint16), np.array([2, 2, 1], dtype=np.uint16)
+)
+
+LAST = PeriodRecord(
+    period=Period(2),
+    releases={
+        "visits": ReleasePeriod(
+            rho=Rho(0.0005),
+            rho_spent=Rho(0.002),
+            clamped=0,
+            n_star=7,
+            columns=((Period(2), column_digest(OPEN_COLUMN, 2)),),
+            measurements=measurements_digest(MEASURED),
+        )
+    },
+    rho_spent=Rho(0.002),
+    previous=bytes(range(64, 96)),
+    salt=bytes(range(32, 64)),
+    last=True,
+)
+
+SUMMARISED = replace(
+    LAST,
+    period=Period(128),
+    releases={
+        "visits": replace(LAST.releases["visits"], n_star=301, columns=((Period(128), column_digest(OPEN_COLUMN, 2)),))
+    },
+    last=False,
+    summary=Summary(
+        digest(OPEN_STUDY.encode()),
+        0,
+        {
+            "visits": ReleaseSummary(
+                VISITS.digest(),
+                3,
+                np.array([2.5]).astype(">f8").tobytes(),
+                snapshot_digest(snapshot_chunks("visits", Period(128), PRESENT)),
+            )
+        },
+    ),
+)
+
 EXAMPLES: dict[str, Example] = {
     "report": Example(encode_report("ada", 7, "1"), decode_any),
     "reports": Example(
@@ -210,4 +289,11 @@ EXAMPLES: dict[str, Example] = {
     "period": Example(PERIOD.encode(), decode_ledger),
     "period-salted": Example(SALTED.encode(), decode_ledger),
     "intent-salted": Example(Intent(Period(1), digest(SALTED.encode())).encode(), decode_ledger),
+    "column-open": Example(
+        next(column_chunks("visits", Period(2), OPEN_COLUMN, 3, NewRows(5, 2))).encode(), decode_synthetic
+    ),
+    "snapshot": Example(next(snapshot_chunks("visits", Period(128), PRESENT)).encode(), decode_synthetic),
+    "study-open": Example(OPEN_STUDY.encode(), decode_ledger),
+    "period-last": Example(LAST.encode(), decode_ledger),
+    "period-summary": Example(SUMMARISED.encode(), decode_ledger),
 }

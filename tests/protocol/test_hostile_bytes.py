@@ -16,6 +16,7 @@ from streamproc.errors import Malformed
 from streamproc.protocol.codec import MAX_DEPTH, MAX_RECORD
 from streamproc.protocol.columns import ColumnChunk, decode_synthetic
 from streamproc.protocol.reports import decode_any
+from streamproc.protocol.snapshots import CHUNK_ROWS, SnapshotChunk, unpack_gaps
 from streamproc.protocol.state_file import pack_arrays, seal, unpack_arrays, unseal
 from tests.memory import memory_taken
 from tests.protocol.examples import DECODERS, EXAMPLES
@@ -48,6 +49,8 @@ def tried(decode: Callable[[bytes | None], Any], value: bytes | None) -> bool:
         decoded = decode(value)
         if isinstance(decoded, ColumnChunk):
             decoded.symbols()
+        if isinstance(decoded, SnapshotChunk):
+            unpack_gaps(decoded.numbers, decoded.rows)
         return True
     except Malformed as malformed:
         assert malformed.__context__ is None
@@ -109,7 +112,12 @@ def test_a_key_that_comes_twice_is_malformed(name: str) -> None:
     assert not tried(example.decode, b"\xde" + len(doubled).to_bytes(2) + body)
 
 
-OPTIONAL = {"reject-of-a-batch": {"counts"}, "period-salted": {"salt"}}
+OPTIONAL = {
+    "reject-of-a-batch": {"counts"},
+    "period-salted": {"salt"},
+    "period-last": {"salt", "last"},
+    "period-summary": {"salt", "summary"},
+}
 """Entries without which a message means something else, or is one of an earlier program."""
 
 
@@ -220,6 +228,17 @@ def test_a_contract_takes_no_more_memory_than_its_horizon_squared() -> None:
         assert tried(decode_synthetic, value)
 
     assert memory.peak <= MAX_BYTES_PER_BYTE * len(value) + MAX_EXTRA_BYTES + 64 * horizon**2
+
+
+@pytest.mark.parametrize("numbers", [b"\0" * CHUNK_ROWS, b"\x80" * CHUNK_ROWS * 5, b"\xff\xff\xff\xff\x07" * CHUNK_ROWS])
+def test_a_snapshot_is_read_within_the_stated_memory(numbers: bytes) -> None:
+    shorts = b"\0" * 2 * CHUNK_ROWS
+    fields = {"total": CHUNK_ROWS, "numbers": numbers, "states": shorts, "ages": shorts}
+    value = msgpack.packb(msgpack.unpackb(EXAMPLES["snapshot"].encoded) | fields)
+    with memory_taken() as memory:
+        tried(decode_synthetic, value)
+
+    assert memory.peak <= MAX_BYTES_PER_BYTE * len(value) + MAX_EXTRA_BYTES
 
 
 def test_no_value_is_malformed() -> None:

@@ -18,13 +18,17 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamproc.panel.column_packing import column_digest
 from streamproc.privacy.types import Period
+from streamproc.protocol import snapshots
 from streamproc.protocol.columns import CHUNK_BYTES, ContractRecord, encode_column
+from streamproc.protocol.ledger_verifier import verify_chain
 from streamproc.releases.step import Column
 from tests.broker.broker import KafkaBroker
 from tests.fetching import fetch
 from tests.protocol.examples import COLUMN, MONTHS_POOR
 from tests.protocol.long_contracts import long_contract
 from tests.protocol.test_columns import record_of
+from tests.protocol.test_open_study import decoded_columns
+from tests.stream_model.open_study import OPEN_STUDY, PERIODS, publish
 
 PROGRAM = Path(__file__).parent / "node"
 
@@ -100,6 +104,25 @@ def test_node_skips_the_matrices_of_a_long_contract(node: Path, tmp_path: Path) 
     file.write_bytes(b"".join(len(value).to_bytes(4) + value for value in records_of(record, [column])))
 
     assert read_columns(node, "file", str(file)) == expected(record, [column])
+
+
+def test_node_reads_the_columns_of_an_open_study(node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SUMMARY_EVERY", 4)
+    public = publish()
+    values = public.columns["w"]
+    file = tmp_path / "values"
+    file.write_bytes(b"".join(len(value).to_bytes(4) + value for value in values))
+
+    contract, *columns = read_columns(node, "file", str(file))
+
+    assert contract == {"type": "contract", "release": "w", "kind": "window", "tenure": 4, "n_star": 0}
+    ledger = verify_chain(public.ledger)
+    assert ledger is not None and len(columns) == PERIODS
+    symbols = [*OPEN_STUDY.alphabet, None]
+    for column, decoded in zip(columns, decoded_columns(values), strict=True):
+        entry = ledger.record(column["period"]).releases["w"]
+        assert (column["digest"], column["rows"]) == (entry.columns[0][1].hex(), len(decoded.symbols))
+        assert column["symbols"] == [symbols[code] for code in decoded.symbols]
 
 
 def test_node_notices_a_column_out_of_order(node: Path, tmp_path: Path) -> None:

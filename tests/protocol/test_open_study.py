@@ -3,68 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from streamproc.errors import VerificationFailed
+from streamproc.errors import Malformed, VerificationFailed
 from streamproc.privacy.types import IntArray, Period
-from streamproc.protocol.columns import ColumnAssembler, ColumnChunk, ContractRecord, NewRows, decode_synthetic
-from streamproc.protocol.ledger import Intent, PeriodRecord, StudyRecord, decode_ledger, digest
+from streamproc.protocol import snapshots
+from streamproc.protocol.columns import (
+    ColumnAssembler,
+    ColumnChunk,
+    ContractRecord,
+    DecodedColumn,
+    NewRows,
+    decode_synthetic,
+)
+from streamproc.protocol.ledger import Intent, PeriodRecord, StudyRecord, Summary, decode_ledger, digest
 from streamproc.protocol.ledger_verifier import LedgerVerifier, VerifiedLedger, verify_chain
 from streamproc.protocol.release_audit import ReleaseAudit, check_due_columns
-from streamproc.protocol.topics import Topics
+from streamproc.protocol.snapshots import SnapshotChunk
 from streamproc.releases.contracts import stated_contracts
-from streamproc.releases.open_flow import OpenContract, OpenState
-from streamproc.releases.step import Column
-from streamproc.releases.synthesis import Synthesis
-from streamproc.storage.entropy import SeededEntropy
-from streamproc.study import Study
+from streamproc.releases.open_flow import OpenContract
+from streamproc.releases.step import Column, PresentPeople
 from streamproc.study.fingerprint import public_values
-from streamproc.synthesizer.outbox import build_pending_release
 from tests.forged import Change, cheaper, rechained, with_column, with_measurements, with_release, with_unpaid_redraw
-from tests.stream_model.open_study import open_study, open_tallies, reports
+from tests.stream_model.open_study import NAMES, OPEN_STUDY, PERIODS, Published, publish, published
 
-PERIODS = 14
-NAMES = ["w", "s", "c"]
-STUDY = open_study()
-
-
-@dataclass(frozen=True)
-class Published:
-    """The public topics of an open study, as lists of values."""
-
-    study: Study
-    ledger: list[bytes]
-    columns: Mapping[str, list[bytes]]
-    states: Sequence[Mapping[str, OpenState]]
-    """The state of each release after 0, 1, 2, ... periods."""
-
-
-@cache
-def published(*, periods: int = PERIODS, last: bool = True, redrawn: tuple[int, ...] = ()) -> Published:
-    topics = Topics(STUDY.name)
-    begun = Synthesis.start(stated_contracts(STUDY, 0, insecure=True))
-    again = tuple(Period(period) for period in redrawn)
-    synthesis = Synthesis.resumed(Period(0), begun.contracts, begun.states, again)
-    ledger = [StudyRecord(public_values(STUDY), bytes(32), insecure=True).encode()]
-    head = digest(ledger[0])
-    columns: dict[str, list[bytes]] = {name: [] for name in NAMES}
-    states: list[Mapping[str, Any]] = [synthesis.states]
-    for period, (_, tally) in enumerate(open_tallies(STUDY, reports(STUDY, 200, periods)), start=1):
-        after, steps = synthesis.step(tally, SeededEntropy(3))
-        lost = (bytes([5] * 32),) * (period in redrawn)
-        is_last = last and period == periods
-        drafted = build_pending_release(topics, synthesis, after, steps, head, bytes(32), lost, last=is_last)
-        ledger += [Intent(Period(period), each).encode() for each in (*lost, drafted.digest)]
-        for record in drafted.outgoing:
-            (ledger if record.topic == topics.ledger else columns[record.topic.rpartition(".")[2]]).append(record.value)
-        synthesis, head = after, drafted.digest
-        states.append(synthesis.states)
-    return Published(STUDY, ledger, columns, states)
+STUDY = OPEN_STUDY
 
 
 def audit(ledger_values: Sequence[bytes], columns: Mapping[str, Sequence[bytes]]) -> VerifiedLedger:
@@ -77,10 +44,10 @@ def audit(ledger_values: Sequence[bytes], columns: Mapping[str, Sequence[bytes]]
         assert isinstance(contract, ContractRecord)
         audited, assembler = ReleaseAudit(contract), ColumnAssembler(contract)
         for chunk in chunks:
-            assert isinstance(chunk, ColumnChunk)
+            assert isinstance(chunk, ColumnChunk | SnapshotChunk)
             column = assembler.add(chunk)
-            assert column is not None
-            audited.add_column(column.symbols, ledger)
+            if column is not None:
+                audited.add_column(column.symbols, ledger)
         audited.check_spending(ledger)
     return ledger
 
@@ -152,6 +119,8 @@ def test_only_an_open_study_ends_early() -> None:
     [
         (with_release("w", [7], n_star=3), "fewer synthetic people of w than there were"),
         (with_release("w", [7], n_star=None, columns=()), "lacks a column of w"),
+        (with_release("w", [7], contract=bytes(32)), "must state the contract of w once"),
+        (with_release("w", [1], contract=None), "must state the contract of w once"),
         (with_release("s", range(7, PERIODS + 1), n_star=lambda rows: rows + 1), "period 7: release s states"),
     ],
 )
@@ -191,7 +160,7 @@ def forged_column(name: str, period: int, change: Callable[[Column], Column]) ->
 
 
 def test_synthetic_people_whose_tenure_is_over_must_leave() -> None:
-    name, tenure = "c", STUDY.population.tenure
+    name, tenure = "c", 4
     contract = stated_contracts(STUDY, 0, insecure=True)[name]
     assert isinstance(contract, OpenContract)
     left, found = len(contract.alphabet), []
@@ -214,11 +183,16 @@ def test_synthetic_people_whose_tenure_is_over_must_leave() -> None:
 
 
 def columns_of(name: str) -> list[Column]:
-    record, *chunks = [decode_synthetic(value) for value in published().columns[name]]
+    return [column.symbols for column in decoded_columns(published().columns[name])]
+
+
+def decoded_columns(values: Sequence[bytes]) -> list[DecodedColumn]:
+    """The columns in the values of a release's topic."""
+    record, *chunks = [decode_synthetic(value) for value in values]
     assert isinstance(record, ContractRecord)
     assembler = ColumnAssembler(record)
-    found = [assembler.add(chunk) for chunk in chunks if isinstance(chunk, ColumnChunk)]
-    return [column.symbols for column in found if column is not None]
+    found = [assembler.add(chunk) for chunk in chunks if isinstance(chunk, ColumnChunk | SnapshotChunk)]
+    return [column for column in found if column is not None]
 
 
 def test_somebody_who_enters_does_not_leave_at_once() -> None:
@@ -267,3 +241,134 @@ def test_a_column_of_a_closed_study_has_no_new_rows() -> None:
 
     with pytest.raises(VerificationFailed, match="expected row 0 of 10"):
         ColumnAssembler(MONTHS_POOR).add(replace(chunk, new=NewRows(0, 10)))
+
+
+EVERY = 4
+"""Periods between summaries in the tests below."""
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> Published:
+    """The study with a summary in every few periods, which it does not end with."""
+    monkeypatch.setattr(snapshots, "SUMMARY_EVERY", EVERY)
+    return publish(last=False, redrawn=(3,))
+
+
+def test_summaries_are_recomputed_from_columns_and_measurements(often: Published) -> None:
+    ledger = audit(often.ledger, often.columns)
+
+    assert [record.period for record in ledger.periods if record.summary is not None] == [4, 8, 12]
+    summary = ledger.record(12).summary
+    assert summary is not None and summary.abandoned == 1 and summary.study == digest(often.ledger[0])
+    for name, release in summary.releases.items():
+        state = often.states[12][name]
+        assert release.present == len(state.numbers) and release.numbers.tolist() == state.estimates.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_snapshot_comes_back_from_its_chunks(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(snapshots, "CHUNK_ROWS", 16)
+    rng = np.random.default_rng(seed)
+    numbers = np.cumsum(1 + rng.integers(0, [1, 300, 40_000_000][seed], size=50)) - 1
+    shorts = rng.integers(0, 60_000, size=(2, 50)).astype(np.uint16)
+    present = PresentPeople(numbers.astype(np.uint32), shorts[0], shorts[1])
+    chunks = [decode_synthetic(chunk.encode()) for chunk in snapshots.snapshot_chunks("w", Period(128), present)]
+
+    assembler = snapshots.SnapshotAssembler("w", Period(128), 50)
+    done = [isinstance(chunk, SnapshotChunk) and assembler.add(chunk, keep=True) for chunk in chunks]
+    again = assembler.present()
+
+    assert done == [False, False, False, True]
+    assert again.numbers.tolist() == numbers.tolist()
+    assert (again.states == present.states).all() and (again.ages == present.ages).all()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [b"\x00", b"\x00\x80", b"\x80\x00\x00", b"\x00\x00\x00", b"\x80\x80\x80\x80\x80\x01\x00", b"\xff\xff\xff\xff\x7f\x00"],
+)
+def test_row_numbers_are_in_their_shortest_form(numbers: bytes) -> None:
+    assert snapshots.unpack_gaps(b"\x81\x02\x03", 2).tolist() == [257, 261]
+    with pytest.raises(Malformed):
+        snapshots.unpack_gaps(numbers, 2)
+
+
+def with_summary(release: str, **values: Any) -> Change:
+    """Replace values of one release in every summary; a callable is given the old value."""
+
+    def change(record: PeriodRecord) -> PeriodRecord:
+        if record.summary is None:
+            return record
+        entry = record.summary.releases[release]
+        new = {name: value(getattr(entry, name)) for name, value in values.items()}
+        releases = {**record.summary.releases, release: replace(entry, **new)}
+        return replace(record, summary=replace(record.summary, releases=releases))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda record: replace(record, summary=None), "lacks a summary that is due"),
+        (with_summary("w", contract=lambda _: bytes(32)), "states another contract"),
+        (with_summary("w", present=lambda present: present - 1), "period 4: the summary of release w is not that"),
+        (with_summary("s", snapshot=lambda _: bytes(32)), "period 4: the summary of release s is not that"),
+        (with_summary("c", estimates=lambda estimates: estimates[8:] + estimates[:8]), "the summary of release c"),
+        (with_summary("c", estimates=lambda estimates: estimates[8:]), "the summary of release c"),
+    ],
+)
+def test_a_summary_that_does_not_follow_is_refused(often: Published, change: Change, problem: str) -> None:
+    with pytest.raises(VerificationFailed, match=problem):
+        audit(rechained(often.ledger, change), often.columns)
+
+
+def test_a_summary_of_another_study_or_of_other_losses_is_refused(often: Published) -> None:
+    def another_study(record: PeriodRecord) -> PeriodRecord:
+        return record if record.summary is None else replace(record, summary=replace(record.summary, study=bytes(32)))
+
+    def other_losses(record: PeriodRecord) -> PeriodRecord:
+        return record if record.summary is None else replace(record, summary=replace(record.summary, abandoned=0))
+
+    with pytest.raises(VerificationFailed, match="has the summary of another study"):
+        verify_chain(rechained(often.ledger, another_study))
+    with pytest.raises(VerificationFailed, match="has a summary of another number of lost draws"):
+        verify_chain(rechained(often.ledger, other_losses))
+    with pytest.raises(VerificationFailed, match="one that is not"):
+        verify_chain(rechained(often.ledger, lambda record: replace(record, summary=summary_of(often, 4))))
+
+
+def summary_of(public: Published, period: int) -> Summary | None:
+    ledger = verify_chain(public.ledger)
+    assert ledger is not None
+    return ledger.record(period).summary
+
+
+def test_a_column_is_complete_with_its_snapshot(often: Published) -> None:
+    record, *chunks = [decode_synthetic(value) for value in often.columns["w"]]
+    assert isinstance(record, ContractRecord)
+    column, snapshot, following = chunks[3], chunks[4], chunks[5]
+    assert isinstance(column, ColumnChunk) and isinstance(snapshot, SnapshotChunk) and isinstance(following, ColumnChunk)
+
+    def begun() -> ColumnAssembler:
+        assembler = ColumnAssembler(record)
+        for chunk in chunks[:3]:
+            assert isinstance(chunk, ColumnChunk)
+            assembler.add(chunk)
+        return assembler
+
+    assembler = begun()
+    done = [(assembler.add(each), assembler.has_begun) for each in (column, snapshot)]
+    (nothing, begins), (whole, goes_on) = done
+    assert nothing is None and whole is not None and (begins, goes_on) == (True, False)
+    assert whole.snapshot == snapshots.snapshot_digest([snapshot])
+    with pytest.raises(VerificationFailed, match="a snapshot is missing, or has no column before it"):
+        assembler.add(snapshot)
+    assembler = begun()
+    assembler.add(column)
+    with pytest.raises(VerificationFailed, match="period 4: a snapshot is missing"):
+        assembler.add(following)
+    assembler = begun()
+    assembler.add(column)
+    with pytest.raises(VerificationFailed, match="expected row 0 of .* of the snapshot of period 4"):
+        assembler.add(replace(snapshot, period=Period(8)))

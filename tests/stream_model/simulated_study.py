@@ -32,6 +32,7 @@ from streamproc.protocol.control import Cut, decode_control
 from streamproc.protocol.ledger import Intent, MeasurementChunk, PeriodRecord, decode_ledger
 from streamproc.protocol.ledger_verifier import VerifiedLedger, verify_chain
 from streamproc.protocol.rejects import Reason, Reject, decode_reject
+from streamproc.protocol.snapshots import SnapshotChunk
 from streamproc.protocol.tallies import Tally, TallyAssembler, decode_tally
 from streamproc.protocol.topics import Topics
 from streamproc.releases.step import Step
@@ -280,6 +281,8 @@ class SimulatedStudy:
                 match decode_synthetic(value):
                     case ColumnChunk() as part:
                         seen[release.name, str(part.period), str(part.first)].add(value or b"")
+                    case SnapshotChunk() as snapshot:
+                        seen[release.name, str(snapshot.period), "snapshot", str(snapshot.first)].add(value or b"")
                     case MatrixChunk() as matrices:
                         seen[release.name, "matrices", str(matrices.part)].add(value or b"")
                     case ContractRecord() | LongContract():
@@ -314,14 +317,14 @@ class SimulatedStudy:
             assert ledger.periods[-1].releases[name].rho_spent == accountant.spent <= record.contract.rho
 
 
-def split_release(values: Iterable[bytes | None]) -> tuple[ContractRecord, list[ColumnChunk]]:
-    """The contract of a release and the chunks of its columns, from the values of its topic."""
+def split_release(values: Iterable[bytes | None]) -> tuple[ContractRecord, list[ColumnChunk | SnapshotChunk]]:
+    """The contract of a release and the chunks of its columns and snapshots, from the values of its topic."""
     begun: LongContract | None = None
     contract: ContractRecord | None = None
-    chunks = []
+    chunks: list[ColumnChunk | SnapshotChunk] = []
     for record in map(decode_synthetic, values):
         match record:
-            case ColumnChunk():
+            case ColumnChunk() | SnapshotChunk():
                 assert contract is not None
                 chunks.append(record)
             case MatrixChunk():

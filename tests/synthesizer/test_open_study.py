@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from streamproc.client.public_reader import PublicReader
@@ -14,17 +15,24 @@ from streamproc.client.subscribe import subscribe
 from streamproc.errors import TallyConflict
 from streamproc.privacy.adjacency import Adjacency
 from streamproc.privacy.types import Period
+from streamproc.protocol import snapshots
+from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
+from streamproc.releases.open_presence import NO_REPORT
 from streamproc.releases.synthesis import Synthesis
 from streamproc.service.restore import restore_state
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.storage.state_folder import LocalStateFolder
-from streamproc.study import Study
-from streamproc.synthesizer.checkpoint import read_checkpoint
+from streamproc.study import CumulativeRelease, Release, SpellRelease, Study, WindowRelease
+from streamproc.synthesizer.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from streamproc.synthesizer.outbox import build_pending_release
+from streamproc.synthesizer.state_size import max_state_size, max_step_memory
 from streamproc.synthesizer.tally_reader import RECHECKED_PERIODS, TallyReader
 from streamproc.testing import in_virtual_time
+from tests.memory import memory_taken
 from tests.service.test_restore import Restoring
 from tests.stream_model.fault_points import FaultPoint
+from tests.stream_model.memory_folder import MemoryStateFolder
 from tests.stream_model.open_study import open_study, open_tallies, partition_tallies, reports, send_tallies
 from tests.stream_model.simulated_study import FreshEntropy, SimulatedStudy
 from tests.synthesizer.study_runs import run_until_crash
@@ -78,8 +86,8 @@ def test_a_study_with_a_horizon_ends_with_it() -> None:
     assert ledger.period == 6 and ledger.is_over and not ledger.periods[-1].last
 
 
-SHORT = 4
-SMALL = open_study(size=20)
+SHORT = 3
+SMALL = open_study(size=20, tenure=2, releases=(WindowRelease("w", 1), SpellRelease("s", ("1",), length=1)))
 
 
 async def crashed(fatal: Callable[[int, FaultPoint], bool]) -> tuple[SimulatedStudy, list[FaultPoint]]:
@@ -96,7 +104,8 @@ async def crashed(fatal: Callable[[int, FaultPoint], bool]) -> tuple[SimulatedSt
     return simulated, passed
 
 
-def test_after_a_crash_at_any_moment_every_column_is_there_once_and_the_study_ends() -> None:
+def test_after_a_crash_at_any_moment_every_column_is_there_once_and_the_study_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SUMMARY_EVERY", 2)
     _, points = in_virtual_time(crashed(lambda number, point: False))
     assert len(points) > 50
 
@@ -212,3 +221,42 @@ def test_a_reader_of_tallies_keeps_what_it_needs_for_a_few_periods_only() -> Non
             await reader.catch_up()
 
     in_virtual_time(scenario())
+
+
+def resources(people: int, every: int, release: Release, *, waves: bool) -> list[tuple[int, int, int, int]]:
+    """Of each period, the state file's size and the memory taken, each with what was allowed for it before.
+
+    With `waves`, most people enter and leave together.
+    """
+    study = open_study(releases=(release,), size=people, partitions=1)
+    entropy, topics, state_folder = SeededEntropy(5), Topics(study.name), MemoryStateFolder()
+    synthesis = Synthesis.start(stated_contracts(study, 0, insecure=True))
+    symbols = reports(study, people, 9, 4)
+    if waves:
+        symbols[: people * 9 // 10] = np.array([0, 0, 0, 0, NO_REPORT, NO_REPORT, NO_REPORT, NO_REPORT, NO_REPORT])
+    found = []
+    for _, tally in open_tallies(study, symbols):
+        allowed, memory_allowed = max_state_size(synthesis), max_step_memory(synthesis)
+        with memory_taken() as memory:
+            after, steps = synthesis.step(tally, entropy)
+            pending = build_pending_release(topics, synthesis, after, steps, bytes(32), bytes(32), study_digest=bytes(32))
+            size = write_checkpoint(state_folder, bytes(32), Checkpoint(after, pending))
+        assert (after.period % every == 0) == (b"summary" in pending.outgoing[-1].value)
+        found.append((size, allowed, memory.peak, memory_allowed))
+        synthesis = after
+    return found
+
+
+@pytest.mark.parametrize("waves", [False, True])
+@pytest.mark.parametrize("people", [5, 30_000])
+@pytest.mark.parametrize(
+    "release", [WindowRelease("w", 3), CumulativeRelease("c", ("1",), most=4)], ids=lambda each: each.name
+)
+def test_there_is_room_for_every_draw_of_an_open_study(
+    monkeypatch: pytest.MonkeyPatch, people: int, waves: bool, release: Release
+) -> None:
+    monkeypatch.setattr(snapshots, "SUMMARY_EVERY", 3)
+    resources(5, 3, release, waves=False)  # the first step of a process loads modules, which no later one needs again
+
+    for size, allowed, memory, memory_allowed in resources(people, 3, release, waves=waves):
+        assert size <= allowed and memory <= memory_allowed

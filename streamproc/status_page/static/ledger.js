@@ -77,10 +77,10 @@ async function verifyTopics(showProgress) {
   let columns = 0;
   if (byId("with-columns").checked)
     for (const [name, digests] of Object.entries(ledger.columns))
-      columns += await verifyColumns(name, ledger.contracts[name], digests, ledger.rows[name], records(`synthetic/${name}`), (period) => showProgress(`${name}: column ${period} of ${digests.length}…`));
+      columns += await verifyColumns(name, ledger, records(`synthetic/${name}`), (period) => showProgress(`${name}: column ${period} of ${digests.length}…`));
   verified = ledger;
   const what = [formatCount(ledger.records, "record"), formatCount(ledger.periods.length, "period"), ...(byId("with-columns").checked ? [formatCount(columns, "column")] : [])];
-  return `${what.join(", ")}: every digest recomputed here from the bytes of the topics. The head is ${shortDigest(ledger.head)}…; everyone who reads this ledger must find the same head.`;
+  return `${what.join(", ")}: every digest recomputed here from the bytes of the topics. Costs and counts are recomputed by the server, not here. The head is ${shortDigest(ledger.head)}…; everyone who reads this ledger must find the same head.`;
 }
 
 // Throws if the table shows anything that is not in the records.

@@ -28,6 +28,8 @@ class Columns {
     this.print = print;
     this.contract = null;
     this.count = 0;
+    this.present = 0; // open study: rows that are present
+    this.numbered = 0; // open study: rows that have entered so far
     this.begin();
   }
 
@@ -43,12 +45,14 @@ class Columns {
     if (record.type === "contract") {
       expect(this.contract === null, "one contract");
       this.contract = record;
-      this.print({ type: "contract", release: record.release, kind: record.kind, n: record.n, n_star: record.n_star });
+      this.isOpen = record.tenure !== undefined;
+      const people = this.isOpen ? { tenure: record.tenure } : { n: record.n };
+      this.print({ type: "contract", release: record.release, kind: record.kind, ...people, n_star: record.n_star });
     } else if (record.type === "column") {
       this.addChunk(record);
     } else {
-      // The rest of a long contract, which nothing here needs.
-      expect(record.type === "matrices", "a contract, its matrices or a column");
+      // The rest of a long contract, and who is present, which somebody knows who has read all columns.
+      expect(record.type === "matrices" || record.type === "snapshot", "a contract, its matrices, a column or a snapshot");
     }
   }
 
@@ -56,13 +60,18 @@ class Columns {
     expect(this.contract !== null, "the contract first");
     expect(chunk.release === this.contract.release, "one release");
     expect(chunk.period === this.count + 1, "columns in order");
-    expect(chunk.total === this.contract.n_star, "as many rows as the contract says");
+    if (this.isOpen) {
+      expect(chunk.before === this.numbered, "new rows to be numbered on");
+      expect(chunk.total === this.present + chunk.entrants, "an entry for everybody present and for those who enter");
+    } else {
+      expect(chunk.total === this.contract.n_star, "as many rows as the contract says");
+    }
     expect(chunk.first === this.rows, "chunks in order");
     expect([1, 2, 4, 8].includes(chunk.bits), "1, 2, 4 or 8 bits");
     expect(chunk.data.length === Math.ceil((chunk.rows * chunk.bits) / 8), "a byte for every 8 bits");
     this.hash.update(chunk.data);
     for (const symbol of unpackSymbols(chunk.data, chunk.bits, chunk.rows)) {
-      expect(symbol < this.contract.alphabet.length, "a symbol of the alphabet");
+      expect(symbol < this.contract.alphabet.length + (this.isOpen ? 1 : 0), "a symbol of the alphabet");
       this.symbols.push(symbol);
     }
     this.rows += chunk.rows;
@@ -70,8 +79,15 @@ class Columns {
   }
 
   finish(chunk) {
-    const text = this.symbols.map((symbol) => this.contract.alphabet[symbol]);
+    // The code after the last symbol says that a row of an open study has left.
+    const text = this.symbols.map((symbol) => this.contract.alphabet[symbol] ?? null);
     const digest = this.hash.digest("hex");
+    if (this.isOpen) {
+      const stayed = text.slice(0, chunk.total - chunk.entrants).filter((symbol) => symbol !== null).length;
+      expect(!text.slice(chunk.total - chunk.entrants).includes(null), "nobody to leave who has just entered");
+      this.present = stayed + chunk.entrants;
+      this.numbered += chunk.entrants;
+    }
     this.print({ type: "column", release: chunk.release, period: chunk.period, rows: this.rows, digest, symbols: text });
     this.count += 1;
     this.begin();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,12 @@ import pytest
 from streamproc.cli.plan.tables import _error_cells
 from streamproc.planning import ExpectedError, QueryPlan
 from streamproc.privacy.types import Period
+
+
+def numbers_after(heading: str, lines: list[str]) -> list[float]:
+    """The numbers of a row. Weights are tuned in floating point, so the last digits differ between machines."""
+    [row] = [line.removeprefix(heading) for line in lines if re.fullmatch(rf"{heading}[ 0-9.]+", line)]
+    return [float(number) for number in row.split()]
 
 
 def test_the_output_starts_with_what_is_promised(plan: Any) -> None:
@@ -45,7 +52,8 @@ def test_a_zero_out_plan_shows_the_replace_one_figure_beside_every_cost(plan: An
     lines = [" ".join(line.split()) for line in plan(change=change)[1].splitlines()]
     assert "quarterly window, k=3 0.0025 0.298 0.006139 29.9 118 24,318 24.3 kB" in lines
     assert "quarterly: rho, replace-one 0.0002163 0.001044 0.002776 0.00449 0.006139" in lines
-    assert "study: rho, replace-one 0.0004311 0.001625 0.003977 0.006331 0.008639" in lines
+    expected = [0.0004311, 0.001625, 0.003977, 0.006331, 0.008639]
+    assert numbers_after("study: rho, replace-one", lines) == pytest.approx(expected, rel=1e-3)
 
     found = json.loads(plan("--json", change=change)[1])
     for costs in (found, *found["releases"].values()):
@@ -79,7 +87,7 @@ def test_the_tables_show_what_a_steward_needs(plan: Any) -> None:
     assert "one bin, such as 000 3 46.4 90.9 0.389 90.9 0.389" in lines  # its error is the same from the first period on
     assert "last symbol is '1' 1 78.5 154 0.658 154 0.658" in lines  # it can be asked before a whole window is there
     assert "'1' at least once 1 48.2 94.6 0.405 94.4 0.404 139" in lines
-    assert "study: rho 0.000296 0.001078 0.002393 0.003729 0.005" in lines
+    assert numbers_after("study: rho", lines) == pytest.approx([0.000296, 0.001078, 0.002393, 0.00373, 0.005], rel=1e-3)
     assert "paper 63.2 1.86 246 25,342" in lines
     assert "flow tuned: largest 48.2 48.2 1.00 chosen" in lines
     assert {"flow rule 53.9 49 1.25", "paper tree 452 151 87.64", "any limit 47.5 - 0.97"} < set(lines)

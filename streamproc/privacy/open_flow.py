@@ -283,9 +283,9 @@ class _LongestPath:
     def _two_people(self, alone: IntArray) -> list[int]:
         """The longest paths of two people of whom one may be nothing, from those of one person beside nothing.
 
-        A path that can be made by some period can be made by every later one: both enter later. `after[t]` collects what is
-        possible from period `t` on: `lone[t, b]` are the states of one person of age `b` when the other has left, and
-        `ended[t]` is the longest path of two people who have both left.
+        The first person enters in period 1: where both wait, the same path ends later, and the largest so far covers it.
+        After period `t`, `lone[t, b]` are the states of one person of age `b` when the other has left, and `ended[t]` is the
+        longest path of two people who have both left.
         """
         tenure, states, last = self._tenure, self._transitions.states, 2 * self._tenure + 2
         lone = np.full((last + 2, tenure + 2, states), _UNREACHABLE, dtype=np.int64)
@@ -296,16 +296,15 @@ class _LongestPath:
         leaving, entering = self._alone[self._transitions.leaving], self._transitions.entering
         left = np.array([int((single + leaving).max()) for single in self._singles])
         for period in range(2, last + 1):
-            lone[period] = np.maximum(lone[period], lone[period - 1])
-            ended[period] = max(ended[period], ended[period - 1], int((lone[period - 1, 1:-1] + leaving).max()))
+            ended[period] = max(ended[period], int((lone[period - 1, 1:-1] + leaving).max()))
             if period >= 3:
                 # The other person has left by the period before, and may have been of any age that fits.
                 gone = int(left[: period - 2].max())
                 targets = self._transitions.target[entering]
                 np.maximum.at(lone[period, 1], targets, gone + self._alone[entering])
             lone[period, 2:-1] = np.maximum(lone[period, 2:-1], self._report(lone[period - 1, 1:-2]))
-            longest[period] = max(longest[period], longest[period - 1], int(lone[period].max()), int(ended[period]))
-        return [int(length) for length in longest[: last + 1]]
+            longest[period] = max(longest[period], int(lone[period].max()), int(ended[period]))
+        return [int(length) for length in np.maximum.accumulate(longest[: last + 1])]
 
     def _add_present_together(self, lone: IntArray, ended: IntArray, longest: IntArray) -> None:
         """Follow two people while both are present. The first entered `d` periods before the second, in period 1."""

@@ -31,7 +31,7 @@ matrix is rounded to integers, and everything above is computed from the rounded
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +52,9 @@ MAX_ROUNDS = 10_000
 
 RELATIVE_CHANGE = 1e-13
 """A recursion is at its fixed point when a step changes no entry by more than this part of the largest one."""
+
+MAX_DOUBLINGS = 20
+"""Covariances of later periods than `2^MAX_DOUBLINGS` count as constant: no study has so many."""
 
 _UNREACHABLE = -(2**60)
 _CHUNK_LENGTHS = 2**17
@@ -180,33 +183,50 @@ class OpenFlowMechanism:
 
     def check_errors_fade(self) -> None:
         """Raise ValueError unless the error of a period fades from the later ones, so that error bars stay bounded."""
-        if np.abs(np.linalg.eigvals(self._carried)).max() >= 1:
+        if np.abs(np.linalg.eigvals(self._carried)).max() > 1 - 1e-9:  # an eigenvalue of 1 is computed up to rounding
             raise ValueError("the errors of the estimates grow without end")
 
     @cached_property
-    def _known_covariances(self) -> list[FloatArray]:
-        """`Cov(N_t)` for `t = 0, 1, ...`, as far as it was needed."""
-        return [np.zeros((self.automaton.states, self.automaton.states))]
-
-    def _covariances_until(self, period: Period) -> list[FloatArray]:
-        """`Cov(N_t)` for `t = 0, 1, ...`, up to `period` or until it is constant up to rounding."""
-        known = self._known_covariances
+    def _doublings(self) -> list[tuple[FloatArray, FloatArray]]:
+        """`G^t` and `Cov(N_t)` for `t = 1, 2, 4, ...`, as far as they were needed."""
         fresh = self.transitions.entering_totals(self.estimator.measured)
-        added = self.sigma**2 * (fresh @ fresh.T)
-        while len(known) <= period and not (len(known) > 1 and _constant(known[-2], known[-1])):
-            known.append(self._carried @ known[-1] @ self._carried.T + added)
-        return known
+        return [(self._carried, self.sigma**2 * (fresh @ fresh.T))]
+
+    def _doubling(self, exponent: int) -> tuple[FloatArray, FloatArray]:
+        known = self._doublings
+        while len(known) <= exponent:
+            power, covariance = known[-1]
+            known.append((power @ power, covariance + power @ covariance @ power.T))
+        return known[exponent]
+
+    def _is_constant_after(self, exponent: int) -> bool:
+        """Whether `Cov(N_t)` is constant from period `2^exponent` on, up to rounding."""
+        return _is_constant(self._doubling(exponent)[1], self._doubling(exponent + 1)[1])
 
     def state_covariance(self, period: Period) -> FloatArray:
         """`Cov(N_t)` of the estimated state counts, in people squared."""
         if period < 0:
             raise ValueError(f"period {period} is before the study")
-        known = self._covariances_until(period)
-        return known[min(period, len(known) - 1)]
+        covariance = np.zeros((self.automaton.states, self.automaton.states))
+        for exponent in range(period.bit_length()):
+            if self._is_constant_after(exponent):
+                return self._doubling(exponent)[1]
+            if period >> exponent & 1:
+                power, before = self._doubling(exponent)
+                covariance = before + power @ covariance @ power.T
+        return covariance
+
+    @cached_property
+    def _steady(self) -> Period:
+        """The first period from which on `Cov(N_t)` is constant up to rounding, at most `2^MAX_DOUBLINGS`."""
+        exponents = range(MAX_DOUBLINGS)
+        end = 2 ** next((exponent for exponent in exponents if self._is_constant_after(exponent)), MAX_DOUBLINGS)
+        last = self.state_covariance(Period(end))
+        return Period(bisect_left(range(end), True, key=lambda t: _is_constant(self.state_covariance(Period(t)), last)))
 
     def steady_period(self, period: Period) -> Period:
         """The first period whose errors have the same covariance as those of `period`, up to rounding."""
-        return Period(min(period, len(self._covariances_until(period)) - 1))
+        return Period(min(period, self._steady + 1))
 
     def transition_covariance(self, period: Period, earlier: Period | None = None) -> FloatArray:
         """`Cov(x_t, x_s)` of the estimated transitions; `s` is `t` unless an earlier period is given."""
@@ -218,14 +238,15 @@ class OpenFlowMechanism:
         covariance = covariance + self.sigma**2 * (measured @ measured.T)
         if period > start:
             # The errors of the states after `start`, carried on to those before `period`.
-            later = self.transitions.entering_totals(covariance)
-            for _ in range(start + 1, period):
-                later = self._carried @ later
+            later, steps = self.transitions.entering_totals(covariance), period - 1 - start
+            for exponent in range(steps.bit_length()):
+                if steps >> exponent & 1:
+                    later = self._doubling(exponent)[0] @ later
             covariance = carried @ later
         return covariance
 
 
-def _constant(before: FloatArray, after: FloatArray) -> bool:
+def _is_constant(before: FloatArray, after: FloatArray) -> bool:
     return bool(np.abs(after - before).max() <= RELATIVE_CHANGE * np.abs(after).max())
 
 
@@ -283,9 +304,9 @@ class _LongestPath:
     def _two_people(self, alone: IntArray) -> list[int]:
         """The longest paths of two people of whom one may be nothing, from those of one person beside nothing.
 
-        A path that can be made by some period can be made by every later one: both enter later. `after[t]` collects what is
-        possible from period `t` on: `lone[t, b]` are the states of one person of age `b` when the other has left, and
-        `ended[t]` is the longest path of two people who have both left.
+        The first person enters in period 1: where both wait, the same path ends later, and the largest so far covers it.
+        After period `t`, `lone[t, b]` are the states of one person of age `b` when the other has left, and `ended[t]` is the
+        longest path of two people who have both left.
         """
         tenure, states, last = self._tenure, self._transitions.states, 2 * self._tenure + 2
         lone = np.full((last + 2, tenure + 2, states), _UNREACHABLE, dtype=np.int64)
@@ -296,16 +317,15 @@ class _LongestPath:
         leaving, entering = self._alone[self._transitions.leaving], self._transitions.entering
         left = np.array([int((single + leaving).max()) for single in self._singles])
         for period in range(2, last + 1):
-            lone[period] = np.maximum(lone[period], lone[period - 1])
-            ended[period] = max(ended[period], ended[period - 1], int((lone[period - 1, 1:-1] + leaving).max()))
+            ended[period] = max(ended[period], int((lone[period - 1, 1:-1] + leaving).max()))
             if period >= 3:
                 # The other person has left by the period before, and may have been of any age that fits.
                 gone = int(left[: period - 2].max())
                 targets = self._transitions.target[entering]
                 np.maximum.at(lone[period, 1], targets, gone + self._alone[entering])
             lone[period, 2:-1] = np.maximum(lone[period, 2:-1], self._report(lone[period - 1, 1:-2]))
-            longest[period] = max(longest[period], longest[period - 1], int(lone[period].max()), int(ended[period]))
-        return [int(length) for length in longest[: last + 1]]
+            longest[period] = max(longest[period], int(lone[period].max()), int(ended[period]))
+        return [int(length) for length in np.maximum.accumulate(longest[: last + 1])]
 
     def _add_present_together(self, lone: IntArray, ended: IntArray, longest: IntArray) -> None:
         """Follow two people while both are present. The first entered `d` periods before the second, in period 1."""
@@ -377,7 +397,7 @@ def stationary_recursion(transitions: OpenTransitions) -> tuple[FloatArray, Floa
     for _ in range(MAX_ROUNDS):
         before = own + evenly.T @ np.linalg.solve(identity + later @ reached, later) @ evenly
         before = (before + before.T) / 2
-        done, later = _constant(later, before), before
+        done, later = _is_constant(later, before), before
         if done:
             precision = np.eye(transitions.free) + moved.T @ later @ moved
             gain: FloatArray = -np.linalg.solve(precision, moved.T @ later @ evenly).astype(np.float64)

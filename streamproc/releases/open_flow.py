@@ -304,6 +304,7 @@ class OpenContract(Contract):
         adjacency = Adjacency(values["adjacency"])
         mechanism = OpenFlowMechanism(automaton, values["tenure"], adjacency, matrices[0], values["sigma"])
         mechanism.check_invertible()
+        mechanism.check_errors_fade()
         return cls(
             name=values["release"],
             alphabet=alphabet,

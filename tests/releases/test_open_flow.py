@@ -225,6 +225,14 @@ def test_a_matrix_that_does_not_determine_the_counts_is_refused() -> None:
         contract_from_values(contract.to_dict() | {"matrices": zeros}, refuse)
 
 
+def test_a_matrix_whose_errors_grow_is_refused() -> None:
+    """Who enters, who leaves, and which symbol more people report: the error of the number present adds up."""
+    contract = contract_of(open_study(KINDS[0]))
+    growing = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, -1, 0]])
+    with pytest.raises(StudyError, match="consistent"):
+        contract_from_values(contract.to_dict() | {"matrices": encode_integers([growing])}, refuse)
+
+
 def test_less_noise_or_a_longer_tenure_does_not_follow_from_the_study() -> None:
     study = open_study(KINDS[1])
     contract = contract_of(study)

@@ -109,7 +109,7 @@ def test_a_key_that_comes_twice_is_malformed(name: str) -> None:
     assert not tried(example.decode, b"\xde" + len(doubled).to_bytes(2) + body)
 
 
-OPTIONAL = {"reject-of-a-batch": {"counts"}, "period-salted": {"salt"}}
+OPTIONAL = {"reject-of-a-batch": {"counts"}, "period-salted": {"salt"}, "cut-last": {"last"}, "tally-last": {"last"}}
 """Entries without which a message means something else, or is one of an earlier program."""
 
 

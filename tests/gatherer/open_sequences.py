@@ -223,6 +223,15 @@ _KINDS: list[Action] = ["ingest", "ingest", "learn", "settle", "resume"]
 _ACTIONS = st.tuples(st.sampled_from(_KINDS), st.integers(0, 9))
 
 
+def _round(records: int, cuts: int, resume: int) -> list[tuple[Action, int]]:
+    """Read on, close what can be closed, and perhaps stop and resume."""
+    actions: list[tuple[Action, int]] = [("ingest", records), ("learn", cuts), ("settle", 0), ("resume", resume)]
+    return actions[: 3 if resume > 2 else 4]
+
+
+_ROUNDS = st.builds(_round, st.integers(2, 10), st.integers(0, 2), st.integers(0, 4))
+
+
 def large_open_sequence(seed: int) -> OpenSequence:
     """Hundreds of people who come and go over a dozen periods; quick to make, and the same for a seed."""
     rng = np.random.default_rng(seed)
@@ -264,10 +273,9 @@ def large_open_sequence(seed: int) -> OpenSequence:
         ends.append(len(values))
     offsets = np.cumsum(rng.integers(1, 3, size=len(values) + 1)).tolist()
     records = [LogRecord(offset, value) for offset, value in zip(offsets[:-1], values, strict=True)]
-    kinds: list[Action] = ["ingest", "ingest", "ingest", "learn", "settle", "resume"]
-    actions: list[tuple[Action, int]] = [
-        (kind, int(rng.integers(0, 3 if kind == "learn" else 60))) for kind in rng.choice(np.array(kinds), size=40)
-    ]
+    actions: list[tuple[Action, int]] = []
+    for length in np.diff(ends, prepend=0).tolist():
+        actions += _round(max(length + int(rng.integers(-9, 20)), 0), int(rng.integers(0, 3)), int(rng.integers(0, 5)))
     return OpenSequence(
         study,
         int(rng.integers(partitions)),

@@ -20,7 +20,7 @@ from streamproc.study import Population, WindowRelease
 from tests.gatherer.open_sequences import KEY, OpenRunner, OpenSequence, large_open_sequence, open_sequences, open_study
 from tests.gatherer.test_logic import closed
 from tests.stream_model.reference_model import rejected_reports
-from tests.stream_model.report_sequences import IDS, LogRecord
+from tests.stream_model.report_sequences import IDS, Action, LogRecord
 
 
 def check(sequence: OpenSequence) -> None:
@@ -89,6 +89,21 @@ def test_the_tallies_are_the_sum_of_those_of_each_person_alone(sequence: OpenSeq
             for name, counts in whole.counts.items():
                 assert (counts == one.counts[name] + rest.counts[name]).all()
                 assert one.counts[name].sum() <= 1
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_people_who_leave_are_ordered_whatever_the_order_of_their_rows(early: bool) -> None:
+    """If the cut is known early, the late report of `p` makes no row, so `q` has the first one."""
+    study = open_study(Population(initial="a", open=True, tenure=1), releases=[WindowRelease("w", 1)])
+    for late, other in (("p", "q"), ("q", "p")):
+        reports = [(late, 1, "a"), (other, 2, "a"), (late, 2, "a")]
+        records = [LogRecord(offset, encode_report(*report)) for offset, report in enumerate(reports)]
+        actions: list[tuple[Action, int]] = [("learn", 3), ("ingest", 3)] if early else [("ingest", 3), ("learn", 3)]
+        sequence = OpenSequence(study, 0, None, records, [0, 3, 3], 3, ended=False, actions=actions)
+        runner = OpenRunner(sequence).run()
+        hashes = runner.logic.departed.arrays()["departed/hashes"].tobytes()
+        assert hashes == b"".join(sorted((hashes[:16], hashes[16:])))
+        assert len(hashes) == 32
 
 
 class OpenPartition:

@@ -188,6 +188,14 @@ TALLY = Tally(
     counts={"quarterly": np.array([3, 2], dtype=np.int64), "months-poor": np.array([2, 0], dtype=np.int64)},
 )
 
+OPEN_TALLY = Tally(
+    partition=0,
+    period=Period(8),
+    people=4,
+    counts={"quarterly": np.array([1, 0, 0, 2, 1, 5], dtype=np.int64)},
+    last=True,
+)
+
 COLUMN = np.array([1, 0, 0, 1, 1, 1, 0, 0, 1, 1], dtype=np.uint8)
 WIDER_COLUMN = np.array([3, 0, 1, 2, 2], dtype=np.uint8)
 MEASURED = [np.array([-7, 12], dtype=np.int64)]
@@ -275,8 +283,10 @@ EXAMPLES: dict[str, Example] = {
     ),
     "key": Example(Key(bytes(range(32))).encode(), decode_control),
     "cut": Example(Cut(Period(7), (1200, 1187, 0, 70000)).encode(), decode_control),
+    "cut-last": Example(Cut(Period(8), (1300,), last=True).encode(), decode_control),
     "tally-1": Example(TALLY.encode()[0], decode_tally),
     "tally-2": Example(TALLY.encode()[1], decode_tally),
+    "tally-last": Example(OPEN_TALLY.encode()[0], decode_tally),
     "reject": Example(Reject(2, 70000, Reason.LATE).encode(), decode_reject),
     "reject-of-a-batch": Example(Reject.of(2, 70001, {Reason.LATE: 1, Reason.DUPLICATE: 300}).encode(), decode_reject),
     **{name: Example(record.encode()[0], decode_synthetic) for name, record in CONTRACTS.items()},

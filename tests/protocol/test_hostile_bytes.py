@@ -115,6 +115,8 @@ def test_a_key_that_comes_twice_is_malformed(name: str) -> None:
 OPTIONAL = {
     "reject-of-a-batch": {"counts"},
     "period-salted": {"salt"},
+    "cut-last": {"last"},
+    "tally-last": {"last"},
     "period-last": {"salt", "last"},
     "period-summary": {"salt", "summary"},
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamproc.client.public_reader import add_replace_one, period_to_dict, redrawn_periods
 from streamproc.panel.column_packing import bits_for
-from streamproc.panel.open_series import last_people_estimates, open_series, unit_of
+from streamproc.panel.open_series import last_people_estimates
 from streamproc.panel.series import History, Series, named_query, series, suggested_queries
 from streamproc.privacy.types import Period, Rho
 from streamproc.privacy.zcdp import epsilon_of_rho
@@ -194,14 +194,14 @@ def answers(history: History, queries: list[str], first: int, last: int | None) 
     for name in queries:
         asked = named_query(history.contract, name)
         found = answer_series(history, asked, first, last)
-        listed.append({"query": asked.name, "label": asked.label, "unit": unit_of(asked.query)} | vars(found))
+        listed.append({"query": asked.name, "label": asked.label} | vars(found))
     contract = history.contract
     return {"release": contract.name, "n": None if contract.is_open else contract.n, "level": LEVEL, "series": listed}
 
 
 def answer_series(history: History, asked: NamedQuery, first: int, last: int | None) -> Series:
     """The answers to one question. Of an open study they may lack periods with too few people."""
-    return (open_series if history.contract.is_open else series)(history, asked, first, last)
+    return series(history, asked, first, last)
 
 
 def chain(

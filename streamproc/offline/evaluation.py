@@ -1,7 +1,7 @@
 """The rows of `errors.csv`: every answer of every run with the truth. They are as private as the panel itself.
 
-Answers are shares of the `n` people. Those of an open study, which has no `n`, are numbers of people. The question, the truth
-and the standard error are the same in every run, so they are computed once.
+Answers are shares of the `n` people. Those of an open study, which has no `n`, are numbers of people. The question, the
+truth and the standard error are the same in every run, so they are computed once.
 """
 
 from __future__ import annotations

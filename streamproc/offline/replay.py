@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from streamproc.errors import InvalidInput
 from streamproc.panel import Panel
 from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import IntArray, Period, Rho
@@ -52,6 +53,8 @@ def tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, I
 
 
 def _open_tallies_of(study: Study, symbols: npt.NDArray[np.uint8]) -> list[dict[str, IntArray]]:
+    if symbols.shape[1] > study.last_period:
+        raise InvalidInput(f"the histories have {symbols.shape[1]} periods, but the study has {study.last_period}")
     presence, rows, tallies = PresenceState.of(study, len(symbols)), np.arange(len(symbols)), []
     for reported in symbols.T:
         presence, tally = presence.fold(reported[rows])

@@ -299,11 +299,15 @@ class Panel:
     def change(self, query: Query, first: int, last: int, *, level: float = 0.95) -> Answer:
         """How much the share of `fraction` has changed from period `first` to period `last`.
 
-        The interval accounts for the noise that both periods share. Raises UnsupportedQuery as `fraction` does.
+        The interval accounts for the noise that both periods share; in an open study, whose shares are ratios, to first
+        order in the noise. If the query asks for a number of people, so is the change. Raises UnsupportedQuery as `fraction`
+        does.
         """
         start, end = self._released(first), self._released(last)
         if not start < end:
             raise UnsupportedQuery(f"{query.name}: a change goes from a period to a later one, got {first} and {last}")
+        if self.contract.is_open:
+            return self._open_change(query, start, end, level)
         before, after = self.fraction(query, start, level=level), self.fraction(query, end, level=level)
         contract, n = self.contract, self.contract.n
         early, late = contract.query_weights(query, start), contract.query_weights(query, end)
@@ -318,6 +322,33 @@ class Panel:
         low, high = interval(value, centre, half)
         clamped = None if after.clamped is None else bool(before.clamped or after.clamped)
         return Answer(query.name, end, value, error, float(low), float(high), level, clamped)
+
+    def _open_change(self, query: Query, start: Period, end: Period, level: float) -> Answer:
+        asked = self.people if query.asks_number else self.fraction
+        before, after = asked(query, start, level=level), asked(query, end, level=level)
+        (early, early_centre), (late, late_centre) = self._linearised(query, start), self._linearised(query, end)
+        contract = self.contract
+        shared = contract.covariance(late, end, early, start)
+        error = max(contract.stderr(late, end) ** 2 + contract.stderr(early, start) ** 2 - 2 * shared, 0.0) ** 0.5
+        value = after.value - before.value
+        low, high = interval(value, late_centre - early_centre, quantile(after.level) * error)
+        clamped = None if after.clamped is None else bool(before.clamped or after.clamped)
+        return Answer(query.name, end, value, error, float(low), float(high), after.level, clamped, after.unit)
+
+    def _linearised(self, query: Query, at: Period) -> tuple[FloatArray, float]:
+        """The weights with which errors of the counts enter the answer to first order, and the answer before clamping.
+
+        A ratio `r = x / y` has the error `(dx - r dy) / y`.
+        """
+        weights = self.contract.query_weights(query, at)
+        estimates = self._estimates_of(at) if self._is_measured(at) else self.counts(at).astype(float)
+        assert estimates is not None
+        among = None if query.asks_number else self.contract.denominator_weights(query, at)
+        if among is None:
+            return weights, float(weights @ estimates)
+        whole = float(among @ estimates)
+        share = float(weights @ estimates) / whole
+        return (weights - share * among) / whole, share
 
     def _centre(self, weights: FloatArray, period: Period) -> float:
         """The share before clamping if the release has estimates of it, else the released one."""

@@ -17,9 +17,10 @@ def test_memory_is_the_narrowest_code_for_every_synthetic_row(k: int, row_bytes:
     release = only(plan_study(poverty_study(quarterly(k=k), rho=1), N))
 
     assert release.memory.row_bytes == row_bytes
-    assert release.memory.rows == N + 2**k * release.contract.n_pad
-    assert release.memory.kept_bytes == row_bytes * release.memory.rows
-    assert release.memory.column_bytes == math.ceil(release.memory.rows / 8)
+    rows = N + 2**k * release.contract.n_pad
+    assert release.memory.rows == rows
+    assert release.memory.kept_bytes == row_bytes * rows
+    assert release.memory.column_bytes == math.ceil(rows / 8)
 
 
 def test_a_synthetic_panel_too_large_to_number_is_refused() -> None:

@@ -21,7 +21,10 @@ def test_padding_that_outweighs_people_is_warned_about_with_a_k_that_helps() -> 
 
 
 def _padding(plan: StudyPlan) -> int:
-    return only(plan).memory.rows - plan.n
+    rows, n = only(plan).memory.rows, plan.n
+    assert rows is not None
+    assert n is not None
+    return rows - n
 
 
 def test_padding_is_warned_about_as_soon_as_it_outweighs_people() -> None:

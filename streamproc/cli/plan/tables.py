@@ -27,7 +27,7 @@ _PERIODS_SHOWN = 7
 """If a study has more periods than this, the table of spending shows the ends of its quarters only."""
 
 _OPEN_CHANGES = {
-    Adjacency.REPLACE_ONE: "Replacing any one person's whole participation (whether, when and for how long they take part, and "
+    Adjacency.REPLACE_ONE: "Replacing any one person's whole participation (whether, when and how long they take part, and "
     "what they report) by any other",
     Adjacency.ADD_REMOVE: "Adding or removing any one person, with everything they ever report,",
 }

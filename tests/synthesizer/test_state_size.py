@@ -124,7 +124,7 @@ def peaks(study: Study, people: int, seed: int, *, skewed: bool) -> list[tuple[i
 MANY_BINS = WindowRelease("a-window", 6)
 MERGED = PatternRelease("a-pattern", pattern="a", weights="rule")
 """Once a history has matched, every symbol leads to the same state, so that each row has a choice among all symbols."""
-MANY_STATES = PatternRelease("a-pattern", pattern="a.{5}b", weights="rule")
+MANY_STATES = PatternRelease("a-pattern", pattern="a.{4}b", weights="rule")
 MANY_SYMBOLS = PatternRelease("a-pattern", pattern="a[bcd]{3}", weights="rule")
 THIRD = Fraction(1, 3)
 TOGETHER = (

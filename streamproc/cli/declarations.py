@@ -79,6 +79,8 @@ study alphabet horizon n adjacency budget rho epsilon delta
 other_adjacency   {adjacency rho epsilon}: what the same noise costs there
 zero-out studies  every cost X has a second value X_replace_one, of the same
                   noise: no input has a zero-out neighbour in a window release
+open studies      also tenure; horizon and n may be null, and so may points; the
+                  last of the periods stands for all later ones
 periods           [{period rho_spent epsilon_spent}], running totals
 warnings, notes   [{code release message}]
 releases          {NAME: {

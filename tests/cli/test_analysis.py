@@ -34,9 +34,20 @@ def analysed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamproc: Comman
         program, *arguments = shlex.split(line)
         assert program == "streamproc"
         assert streamproc(*arguments).code == 0
+    write_visits(Path("visits.csv"))
     names: dict[str, Any] = {}
     exec("".join(blocks("python")), names)
     return names
+
+
+def write_visits(path: Path) -> None:
+    """Twenty people enter in each of 24 periods, and are silent from some period on."""
+    lines = [",".join(["individual", *map(str, range(1, 25))])]
+    for person in range(480):
+        first, stays = person // 20, 3 + person % 11
+        cells = [str((person + t) % 3 % 2) if first <= t < first + stays else "" for t in range(24)]
+        lines.append(",".join([f"id-{person}", *cells]))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def test_pulled_files_become_panels_as_shown_and_only_parquet_has_measurements(
@@ -57,3 +68,10 @@ def test_pulled_files_become_panels_as_shown_and_only_parquet_has_measurements(
     narrow, wide = analysed["months"].fraction(AtLeast(1)), from_csv.fraction(AtLeast(1))
     assert narrow.value == wide.value
     assert wide.high - wide.low > 1.2 * (narrow.high - narrow.low)
+
+
+def test_answers_of_an_open_study_are_shares_and_numbers(analysed: dict[str, Any]) -> None:
+    assert [analysed[name].unit for name in ("came", "often", "kept", "gained")] == ["share"] * 3 + ["people"]
+    assert all(analysed[name].low <= analysed[name].value <= analysed[name].high for name in ("came", "often", "kept"))
+    frame = analysed["recent"].to_pandas()
+    assert frame["12"].notna().sum() == analysed["recent"].bins(12)["#present"]

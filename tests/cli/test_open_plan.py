@@ -86,3 +86,11 @@ def test_a_plan_is_drawn(folder: Path, streamproc: Command) -> None:
     assert ended.code == 0
     drawn = (folder / "plan.svg").read_text()
     assert drawn.startswith("<?xml")
+
+
+def test_the_study_on_the_page_is_one(folder: Path, streamproc: Command) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "study.md").read_text().partition("## Open studies")[2]
+    (folder / "page.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    planned = json.loads(streamproc("plan", "page.toml", "--json").out)
+    assert planned["horizon"] is None
+    assert list(planned["releases"]) == ["recent", "active", "visits"]

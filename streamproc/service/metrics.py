@@ -103,7 +103,7 @@ class PublicMetrics:
         self._headroom = Gauge("streamproc_padding_headroom_rows", "The smallest bin", ["release"], registry=registry)
         self._clamped = _ClampedBins(registry)
         self._people = {
-            label: Gauge(f"streamproc_people_{label.removeprefix('#')}", meaning, ["release"], registry=registry)
+            label: Gauge(f"streamproc_{label.removeprefix('#')}_people", meaning, ["release"], registry=registry)
             for label, meaning in PEOPLE_GAUGES.items()
         }
         self._labels: dict[str, set[str]] = {}

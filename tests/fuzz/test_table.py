@@ -38,6 +38,7 @@ ELSEWHERE = {
     "streamproc.log.embedded.sql.read": "rows of our own SQLite file; their values go to the decoders",
     "streamproc.files.study_files.read_table_file": "is the reading part of read_people and read_release",
     "streamproc.log.port.read_to_end": "records of a topic, whose values go to the decoders",
+    "streamproc.service.close.read_closed_periods": "follows the control topic, whose records go to the decoders",
     "streamproc.synthesizer.published_state.read_published_state": "reads the ledger by LedgerVerifier",
     "streamproc.client.newest_summary.read_release_at": "follows topics, whose records go to the decoders",
     "streamproc.log.kafka.admin.parse_topic_metadata": "an answer that aiokafka has decoded",

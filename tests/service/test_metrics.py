@@ -45,7 +45,7 @@ def test_people_who_are_present_entered_and_left_are_gauges_and_no_bins() -> Non
         metrics.show_counts(history.contract, history.period, history.counts[-1])
         labels = {"study": study.name, "release": name}
         shown = [
-            metrics.registry.get_sample_value(f"streamproc_people_{key}", labels) for key in ("present", "entered", "left")
+            metrics.registry.get_sample_value(f"streamproc_{key}_people", labels) for key in ("present", "entered", "left")
         ]
         assert shown == history.counts[-1][-3:].tolist()
     bins = {

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from streamproc.errors import InvalidInput
 from streamproc.privacy.types import IntArray
 from streamproc.releases.kind import MAX_ROWS, Contract
-from streamproc.releases.open_flow import OpenContract, OpenCounter
+from streamproc.releases.open_flow import OpenContract
+from streamproc.releases.open_state import OpenCounter
 from streamproc.releases.step import Column
 
 

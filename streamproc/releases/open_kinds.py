@@ -16,7 +16,8 @@ from streamproc.errors import UnsupportedQuery
 from streamproc.privacy.open_automaton import OpenAutomaton, open_events, open_spells, open_windows
 from streamproc.privacy.types import FloatArray
 from streamproc.releases.cumulative import check_event, in_words, parse_at_least, parse_number
-from streamproc.releases.open_flow import FLOW_QUERIES, OpenContract, OpenTallier, check_open_size
+from streamproc.releases.open_flow import FLOW_QUERIES, OpenContract, check_open_size
+from streamproc.releases.open_state import OpenTallier
 from streamproc.releases.query import AtLeast, EventCount, InSpell, LastSymbols, Query, SinceEntry
 from streamproc.releases.step import Description, NamedQuery
 from streamproc.releases.window import (

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from streamproc.privacy.types import IntArray, Period
 from streamproc.releases.contracts import make_tallier
 from streamproc.releases.kind import BoolArray
-from streamproc.releases.open_flow import OpenTallier
+from streamproc.releases.open_state import OpenTallier
 from streamproc.study import Study
 
 NO_REPORT = 255

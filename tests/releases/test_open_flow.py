@@ -14,8 +14,9 @@ from streamproc.privacy.noise import Entropy
 from streamproc.privacy.types import FloatArray, IntArray, Period
 from streamproc.releases.contracts import contract_from_values, follows_from_study, stated_contracts
 from streamproc.releases.flow import encode_integers
-from streamproc.releases.open_flow import OpenContract, OpenState
+from streamproc.releases.open_flow import OpenContract
 from streamproc.releases.open_presence import PresenceState
+from streamproc.releases.open_state import OpenState
 from streamproc.releases.query import (
     AtLeast,
     Entered,

@@ -16,8 +16,8 @@ from streamproc.protocol.ledger import Intent, StudyRecord, digest
 from streamproc.protocol.tallies import Tally
 from streamproc.protocol.topics import Topics
 from streamproc.releases.contracts import stated_contracts
-from streamproc.releases.open_flow import OpenState
 from streamproc.releases.open_presence import NO_REPORT, PresenceState
+from streamproc.releases.open_state import OpenState
 from streamproc.releases.synthesis import Synthesis
 from streamproc.storage.entropy import SeededEntropy
 from streamproc.study import CumulativeRelease, Population, Release, SpellRelease, Study, WindowRelease

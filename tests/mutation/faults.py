@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutation.fault import Fault
 from tests.mutation.flow_faults import FLOW_FAULTS
+from tests.mutation.open_faults import OPEN_FAULTS
 
 FAULTS = (
     Fault(
@@ -237,4 +238,5 @@ FAULTS = (
         ("protocol/test_release_audit.py",),
     ),
     *FLOW_FAULTS,
+    *OPEN_FAULTS,
 )

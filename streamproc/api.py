@@ -422,16 +422,17 @@ class Stream:
             raise InvalidInput(f"reports of {len(individuals)} people with {len(symbols)} symbols, expected one symbol each")
         await (await self._ready_reporter()).report_all(individuals, int(period), symbols)
 
-    async def close_period(self, period: int) -> None:
+    async def close_period(self, period: int, *, last: bool = False) -> None:
         """Close a period: every report that was acknowledged before belongs to it or to an earlier one.
 
-        A period that is closed already stays as it is. Raises InvalidInput if an earlier one is still open.
+        A period that is closed already stays as it is. `last` ends an open study with this period. Raises InvalidInput if an
+        earlier one is still open, or if the study has ended.
         """
         horizon = self._deployment.study.last_period
         if not (_is_whole(period) and 1 <= period <= horizon):
             raise InvalidInput(f"period: got {period!r}, allowed: a whole number from 1 to {horizon}")
         await self._ready_reporter()
-        await close_period(self._deployment, self._log, Period(period))
+        await close_period(self._deployment, self._log, Period(period), last=last)
 
     async def subscribe(self, release: str | None = None) -> AsyncIterator[Panel]:
         """The panel of a release (default: of all) after each new column, from the first on; ends after the last period.

@@ -421,3 +421,15 @@ def test_an_installed_package_answers_with_the_lines_of_the_readme(folder: Path)
 
     assert ran.returncode == 0, ran.stderr
     assert re.fullmatch(r"-?\d+\.\d% \(-?\d+\.\d% to -?\d+\.\d%\)\n", ran.stdout)
+
+
+async def test_an_open_study_ends_with_the_period_that_is_closed_as_its_last(folder: Path) -> None:
+    population = sp.Population(initial="0", open=True, tenure=4)
+    study = sp.Study(name="app", alphabet=["0", "1"], releases=[sp.Window("recent", k=2)], rho=2, population=population)
+    async with sp.connect(study, broker="embedded:log") as stream:
+        await stream.report("id-1", period=1, symbol="0")
+        await stream.close_period(1)
+        await stream.report("id-2", period=2, symbol="1")
+        await stream.close_period(2, last=True)
+        with pytest.raises(sp.InvalidInput, match="the study ended with period 2"):
+            await stream.close_period(3)

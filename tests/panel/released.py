@@ -54,7 +54,7 @@ def panels(draw: st.DrawFn) -> Panel:
         case "spell":
             release = SpellRelease("r", event=(alphabet[1],), length=min(horizon, 2), weights="rule")
         case _:
-            release = PatternRelease("r", pattern="<" + alphabet[1] + ">{2}", weights="rule")
+            release = PatternRelease("r", pattern="<" + alphabet[1] + ">{" + str(min(horizon, 2)) + "}", weights="rule")
     periods = draw(st.integers(0, horizon))
     return released(release, alphabet, horizon, periods, draw(st.integers(1, 30)), draw(st.integers(0, 99)))
 

@@ -14,7 +14,7 @@ from experiments.report import Settings, percent
 from experiments.subjects import Subject
 from experiments.summaries import Ranged, ratio_of_means, squared_errors
 from experiments.trials import Trial
-from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.adjacency import CLOSED_ADJACENCIES, Adjacency
 from streamproc.privacy.types import FloatArray, Period
 from streamproc.study import Release
 from streamproc.study.releases import Measure
@@ -74,7 +74,10 @@ def ratios(settings: Settings, subject: Subject) -> list[Ratio]:
     windows: dict[Measure, Release] = {measure: subject.window(measure) for measure in get_args(Measure)}
     counts: dict[Measure, Release] = {measure: subject.cumulative(measure) for measure in get_args(Measure)}
     return [
-        *(_ratio(settings, subject, f"window, k={subject.k}", windows, adjacency, subject.k) for adjacency in Adjacency),
+        *(
+            _ratio(settings, subject, f"window, k={subject.k}", windows, adjacency, subject.k)
+            for adjacency in CLOSED_ADJACENCIES
+        ),
         _ratio(settings, subject, "cumulative", counts, Adjacency.REPLACE_ONE, 1),
     ]
 

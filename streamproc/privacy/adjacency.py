@@ -21,3 +21,7 @@ class Adjacency(Enum):
     period. For a cumulative release it is the history without an event, and no other. So wherever a cost under this relation
     is shown, the cost of the same noise under replace-one is shown beside it.
     """
+
+
+CLOSED_ADJACENCIES = (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
+"""The relations of a study whose people are fixed before period 1."""

@@ -86,8 +86,10 @@ def test_every_recording_rule_records(prometheus: Prometheus) -> None:
 def test_every_series_that_a_rule_selects_exists(prometheus: Prometheus) -> None:
     selectors = {selector for kind in ("alert", "record") for rule in rules(kind)
                  for selector in re.findall(r"(?:\w+:)?\b[a-z]\w+(?::\w+)?\{[^}]*\}", rule["expr"])}  # fmt: skip
+    of_open_studies = {'streamproc_present_people{job="streamproc-public"}'}
+    assert of_open_studies < selectors
     assert len(selectors) > 20
-    prometheus.wait_for(*selectors)
+    prometheus.wait_for(*(selectors - of_open_studies))
 
 
 def test_rejects_are_counted_by_reason_from_the_first(prometheus: Prometheus) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamproc.errors import BudgetExceeded, Refused
 from streamproc.privacy.accountant import Mechanism, PrivacyAccountant, split_budget, total_spent
-from streamproc.privacy.adjacency import Adjacency
+from streamproc.privacy.adjacency import CLOSED_ADJACENCIES, Adjacency
 from streamproc.privacy.automaton import Automaton, event_counter, spell_counter, transitions_of
 from streamproc.privacy.cumulative import CumulativeMechanism
 from streamproc.privacy.directed_rounding import float_up
@@ -23,7 +23,7 @@ from streamproc.privacy.window import WindowPaperMechanism
 from streamproc.privacy.window_flow import WindowFlowMechanism
 from streamproc.study.pattern import compile_pattern
 
-adjacencies = st.sampled_from(Adjacency)
+adjacencies = st.sampled_from(CLOSED_ADJACENCIES)
 rhos = st.floats(-6, 1).map(lambda power: 10.0**power) | st.sampled_from([1e-6, 0.001, 0.005, 0.05, 1.0, 10.0])
 
 
@@ -89,13 +89,13 @@ def test_a_cumulative_release_of_the_paper_spends_its_budget_and_no_more(
     check_spending(CumulativeMechanism.calibrated(horizon=horizon, adjacency=adjacency, rho=rho), rho, horizon)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", CLOSED_ADJACENCIES)
 @pytest.mark.parametrize("rho", [1e-6, 0.005, 10.0])
 def test_a_long_cumulative_release_spends_its_budget_and_no_more(adjacency: Adjacency, rho: float) -> None:
     check_spending(flow_mechanism(event_counter(64), 130, adjacency, rho), rho, 130)
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", CLOSED_ADJACENCIES)
 def test_a_long_cumulative_release_of_the_paper_spends_its_budget_and_no_more(adjacency: Adjacency) -> None:
     mechanism = CumulativeMechanism.calibrated(horizon=130, adjacency=adjacency, rho=0.3)
     assert 0.3 - 1e-12 <= PrivacyAccountant("r", Rho(0.3), mechanism, Period(130)).spent <= 0.3
@@ -157,7 +157,7 @@ def test_an_accepted_redraw_is_added_to_the_spending_and_does_not_stop_the_study
     assert again.spent == float_up(mechanism.cost(Period(5)) + 3 * step) > 0.1
 
 
-@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize("adjacency", CLOSED_ADJACENCIES)
 def test_a_redraw_of_any_mechanism_costs_more_from_its_period_on(adjacency: Adjacency) -> None:
     mechanisms: list[Mechanism] = [
         *(measured.calibrated(q=2, k=2, horizon=5, adjacency=adjacency, rho=0.1) for measured in WINDOWS),
